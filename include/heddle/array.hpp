@@ -1,5 +1,5 @@
-// Array: a value in the memory of a device, perhaps still being computed. A shared handle that
-// never changes: moving one copies it, so that none is ever empty. Any thread may use it.
+// Array: a value in device memory, possibly still being computed. An immutable shared handle; a
+// move copies the handle, so no handle is ever empty. Thread-safe.
 #pragma once
 
 #include <concepts>
@@ -30,10 +30,9 @@ namespace heddle {
 
 class Array {
  public:
-  /// A copy of the values as they are now, in memory of the device: what is given is the caller's
-  /// again when this returns. Row-major. Throws invalid_argument where the number of values is not
-  /// that of the elements, exhausted without memory, failed_precondition on a device that was
-  /// finalised.
+  /// Copies `values` (row-major) to memory of `device`; the caller may reuse the source when the
+  /// constructor returns. Throws invalid_argument if the number of values is not the number of
+  /// elements, exhausted without memory, failed_precondition if the device was finalised.
   Array(const Device& device, const HostArray& values,
         std::source_location where = std::source_location::current());
   template <Element T>
@@ -45,12 +44,12 @@ class Array {
         std::source_location where = std::source_location::current())
       : Array(device, ArrayType{dtype_of_v<T>, dims}, unpacked(values).data(), values.size(),
               where) {}
-  /// One axis.
+  /// An array with one axis.
   template <Element T>
   Array(const Device& device, const std::vector<T>& values,
         std::source_location where = std::source_location::current())
       : Array(device, Dims{values.size()}, values, where) {}
-  /// The same of values that are written there: Array(device, {2, 2}, {1.F, 2.F, 3.F, 4.F}).
+  /// From literal values: Array(device, {2, 2}, {1.F, 2.F, 3.F, 4.F}).
   template <Element T>
   Array(const Device& device, const Dims& dims, std::initializer_list<T> values,
         std::source_location where = std::source_location::current())
@@ -63,9 +62,9 @@ class Array {
   template <Element T>
   Array(const Device& device, T value, std::source_location where = std::source_location::current())
       : Array(device, ArrayType{dtype_of_v<T>, {}}, &value, 1, where) {}
-  /// What lies in memory that something else fills, a task of `device` or foreign code: `event` is
-  /// its end, or done. Whoever reads the array comes after that, and fails where it did. Throws
-  /// invalid_argument where the device cannot address it.
+  /// Wraps memory that a task of `device` or foreign code fills; `event` marks the end of the fill
+  /// (a default Event is done). Readers of the array wait for `event`, and fail if it failed.
+  /// Throws invalid_argument if the device cannot address the memory.
   Array(const Device& device, const BufferView& view, const Event& event = {});
   Array(const Array&) = default;
   Array& operator=(const Array&) = default;
@@ -78,26 +77,27 @@ class Array {
   [[nodiscard]] const Dims& dims() const noexcept { return type().dims; }
   [[nodiscard]] std::int64_t num_elements() const noexcept { return *type().num_elements(); }
   [[nodiscard]] std::size_t num_bytes() const noexcept { return view().num_bytes(); }
-  /// Whose tasks fill it.
+  /// The device whose tasks fill the array.
   [[nodiscard]] const Device& device() const noexcept;
-  /// Where it lies. What is written there changes the array for all who have it.
+  /// The memory of the array. A write to this memory changes the array for every handle.
   [[nodiscard]] const BufferView& view() const noexcept;
-  /// The end of what fills it.
+  /// Ends when the array has been filled.
   [[nodiscard]] const Event& event() const noexcept;
   [[nodiscard]] bool done() const noexcept { return event().done(); }
-  /// ok while it is being computed and once it is there; else why it is not.
+  /// ok while the array is being computed and once it is complete; otherwise the error.
   [[nodiscard]] Status status() const noexcept { return event().status(); }
-  /// Blocks until it is there, or not to come: then status().
+  /// Blocks until the array is complete or has failed; returns status().
   Status wait() const noexcept { return event().wait(); }
   /// false once its memory was donated.
   [[nodiscard]] bool live() const noexcept { return view().buffer().live(); }
 
-  /// A copy in host memory, once it is there. What came before its device failed is read all the
-  /// same, before Device::recover() too. Throws Error with what became of it where it did not come,
-  /// failed_precondition naming the taker where it was donated, and inside a task of its device.
+  /// Waits for the array and copies it to host memory. An array that was complete before its device
+  /// failed can be read even before Device::recover(). Throws the array's Error if its computation
+  /// failed or did not run; failed_precondition naming the taker if the array was donated, and
+  /// inside a task of its device.
   [[nodiscard]] HostArray to_host(
       std::source_location where = std::source_location::current()) const;
-  /// The elements, row-major, as to_host(). Throws invalid_argument where T is not the dtype.
+  /// The elements, row-major, as to_host(). Throws invalid_argument if T is not the dtype.
   template <class T>
   [[nodiscard]] std::vector<T> values(
       std::source_location where = std::source_location::current()) const {
@@ -106,26 +106,27 @@ class Array {
     const std::span<T> found = host.template values<T>();
     return std::vector<T>(found.begin(), found.end());
   }
-  /// The only element, as to_host(). Throws invalid_argument where there is another number of them,
-  /// or T is not the dtype.
+  /// The only element, as to_host(). Throws invalid_argument if the array does not have exactly one
+  /// element, or if T is not the dtype.
   template <class T>
   [[nodiscard]] T item(std::source_location where = std::source_location::current()) const {
     require(dtype_of_v<T>, true, where);
     return to_host(where).template values<T>()[0];
   }
 
-  /// The same values in memory of another device, of any backend: a copy that its timeline makes,
-  /// after what fills this one; nobody waits for it here. Itself where it is of that device. Throws
-  /// as its constructors do, and as to_host() where it did not come, or was donated.
+  /// The same values in memory of another device, of any backend. A task of `device` copies them
+  /// once this array is complete; the call does not wait. Returns the array itself if it is on
+  /// `device` already. Throws as the constructors do, and as to_host() if the array failed or was
+  /// donated.
   [[nodiscard]] Array copy_to(const Device& device,
                               std::source_location where = std::source_location::current()) const;
-  /// The same values in other memory of its own device; otherwise as copy_to().
+  /// The same values in other memory of the array's own device; otherwise as copy_to().
   [[nodiscard]] Array copy(std::source_location where = std::source_location::current()) const;
 
-  /// "f32[2,2] on gccjit:0.0", and the elements with elision, once they are there; or why not.
+  /// "f32[2,2] on gccjit:0.0", then the elements, with elision, once complete, or the error.
   [[nodiscard]] std::string to_string() const;
 
-  /// Whether they are copies of one handle.
+  /// Compares identity: true for copies of one handle.
   friend bool operator==(const Array& a, const Array& b) noexcept { return a.state_ == b.state_; }
 
  private:
@@ -135,7 +136,7 @@ class Array {
   explicit Array(std::shared_ptr<const rt::ArrayState> state) noexcept : state_(std::move(state)) {}
   Array(const Device& device, const ArrayType& type, const void* values, std::size_t count,
         std::source_location where);
-  /// The elements of std::vector<bool> have no addresses.
+  /// Elements with addresses; std::vector<bool> is packed and needs a copy.
   template <class T>
   static std::span<const T> unpacked(const std::vector<T>& values) {
     return values;

@@ -1,5 +1,5 @@
-// Code: a compiled (or postponed) program, free of any device. A shared immutable handle; moving
-// one copies it, so that none is ever empty. Any thread may use it.
+// Code: a compiled (or postponed) program, independent of any device. An immutable shared handle; a
+// move copies the handle, so no handle is ever empty. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -22,42 +22,42 @@ struct CodeData;
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// How a merge buffer gets its contents (D6).
+/// How a merge buffer is filled (D6).
 enum class MergeMode : std::uint8_t {
-  copy,    ///< the source is copied when the item runs on the destination's timeline
-  stream,  ///< borrows the source's live buffer where memory is shared; copied where it is not
+  copy,    ///< the source is copied when the task runs on the destination's timeline
+  stream,  ///< borrows the source's live buffer if memory is shared; copied otherwise
 };
 [[nodiscard]] constexpr std::string_view name(MergeMode mode) noexcept {
   return mode == MergeMode::copy ? "copy" : "stream";
 }
 
 struct CompileOptions {
-  /// Name of the routine; empty: the program's, else one made from its comments, else
+  /// Name of the routine. Empty: the program's name, else a name made from its comments, else
   /// invalid_argument.
   std::string name{};
   /// true: compiled now, once, for any context. false: postponed to link, which may embed
   /// addresses.
   bool shared = true;
-  /// Numbers may be less exact: sums may be reassociated and divisions become products by
-  /// reciprocals, zeros lose their sign, and sums of products of bf16 may take subnormal numbers
-  /// for 0, where the processor has instructions that do.
+  /// Allows less exact results: sums may be reassociated, divisions become products by reciprocals,
+  /// zeros may lose their sign, and sums of products of bf16 may treat subnormal numbers as 0, on
+  /// processors with instructions that do.
   bool fast_math = false;
   Schedule schedule = Schedule::automatic;
-  /// Steps that the schedule shall leave out, in any order.
+  /// Steps that the schedule must leave out, in any order.
   std::vector<ScheduleStep> schedule_without{};
-  /// invalid_argument where the processor has too few registers.
+  /// invalid_argument if the processor has too few registers.
   std::optional<ContractionTile> contraction_tile{};
-  /// Choices that are taken in any case, unless they are empty: nothing is then looked for, or
-  /// measured, as `tune` says. invalid_argument for those that no schedule could use.
+  /// Schedule choices to use. If not empty, no stored choice is looked up and nothing is measured,
+  /// whatever `tune` says. invalid_argument for choices that no schedule could use.
   ScheduleChoices choices{};
-  /// Whether schedules take what was measured on this machine.
+  /// The use of schedule choices measured on the present machine.
   TuneOptions tune{};
-  /// Set: a routine of this code takes its merge tensor by this mode only (D6).
+  /// Set: a routine of the code accepts a merge tensor by this mode only (D6).
   std::optional<MergeMode> merge_mode{};
-  /// Every assignment calls the trace hook of its schedule.
+  /// Calls the schedule's trace hook for every assignment.
   bool trace_values = false;
-  /// Set: the compile ends with `deadline` this long after the call, if the backend's own
-  /// compile_timeout did not end it before.
+  /// Set: the compile fails with `deadline` this long after the call, unless the backend's own
+  /// compile_timeout ends it earlier.
   std::optional<std::chrono::nanoseconds> timeout{};
 };
 
@@ -68,21 +68,21 @@ class Code {
   [[nodiscard]] const std::string& name() const noexcept;
   [[nodiscard]] bool is_shared() const noexcept;
   [[nodiscard]] std::optional<Tensor> merge_tensor() const;
-  /// Those that the program uses, in the order in which schedule() takes values by position. That
-  /// order is the program's own, the same in each process.
+  /// The static indices of the program, in the order in which schedule() takes values by position.
+  /// The order depends on the program only; it is the same in every process.
   [[nodiscard]] std::vector<StaticIndex> statics() const;
-  /// The tensors whose values it takes from the context that it is linked in: it reads them before
-  /// it assigns them, and they have no host storage to begin with. What to give
-  /// LinkOptions::from_prior_context where nothing shall begin with zeros.
+  /// The tensors whose values come from the context in which the code is linked: the code reads
+  /// them before it assigns them, and they have no host storage for initial values. Pass them to
+  /// LinkOptions::from_prior_context to make sure that none begins with zeros.
   [[nodiscard]] std::vector<Tensor> tensors_from_prior() const;
-  /// Where `tensor` was placed; nullopt when the program has no such tensor.
+  /// The memory mode of `tensor` in the code; nullopt if the program does not contain the tensor.
   [[nodiscard]] std::optional<MemoryMode> placement(const Tensor& tensor) const;
   /// The loop text as lowered, with tensor names as comments.
   [[nodiscard]] std::string unoptimized_text() const;
-  /// The same as optimised and scheduled: what is compiled.
+  /// The loop text after optimisation and scheduling, as compiled.
   [[nodiscard]] std::string loop_text() const;
-  [[nodiscard]] std::string hash() const;  ///< that of loop_text(), without names
-  /// What went to the compiler; empty while postponed.
+  [[nodiscard]] std::string hash() const;  ///< the hash of loop_text() without names
+  /// The source passed to the compiler; empty while postponed.
   [[nodiscard]] std::string source() const;
   [[nodiscard]] std::chrono::nanoseconds compile_time() const noexcept;
   [[nodiscard]] std::string to_string() const;
@@ -93,31 +93,33 @@ class Code {
   std::shared_ptr<const jit::CodeData> state_;
 };
 
-/// How far a batch is.
+/// The progress of a batch.
 struct CompileProgress {
-  std::size_t done = 0;   ///< programs that are ready, this one included
-  std::size_t total = 0;  ///< programs that are to be compiled
-  std::string name{};     ///< the name of the one that is ready
+  std::size_t done = 0;   ///< programs that are ready, including the present one
+  std::size_t total = 0;  ///< programs to compile
+  std::string name{};     ///< name of the program that became ready
 };
 
 struct BatchOptions {
-  /// Options of each program; but the timeout is for all of them together, and a name here is
-  /// invalid_argument.
+  /// Options of every program, with two exceptions: the timeout is for the whole batch, and a name
+  /// is invalid_argument.
   CompileOptions each{};
-  /// A name for each program, or empty: they keep their own. Duplicates are invalid_argument.
+  /// A name for each program, or empty: programs keep their own names. Duplicates are
+  /// invalid_argument.
   std::vector<std::string> names{};
-  /// Entries for which this is false are neither lowered nor compiled; their place stays empty.
+  /// Entries for which the function returns false are neither lowered nor compiled; their positions
+  /// stay empty.
   std::function<bool(const std::string& name, std::size_t position)> occupancy{};
-  /// Called for each program that is compiled, one call at a time and in the order of `done`, by
-  /// one of the threads that compile. No lock is held: it may take its time, compile and link,
-  /// while the others go on; the batch ends after its last call. What it throws fails the batch,
-  /// and it is called no more.
+  /// Called for every compiled program, one call at a time and in the order of `done`, by one of
+  /// the compiling threads. No lock is held: the callback may run long, compile and link, while
+  /// other threads continue; the batch ends after the last call. An exception fails the batch and
+  /// ends the calls.
   std::function<void(const CompileProgress&)> progress{};
 };
 
-/// Programs compiled together, all or none; positions are kept, excluded ones are empty. Shared
-/// code is compiled in units of up to four programs, which all processors work at, and which the
-/// cache keeps apart: a program that changed does not make the others anew.
+/// Programs compiled together, all or none; positions are kept, and excluded positions are empty.
+/// Shared code is compiled in units of up to four programs, on every processor at once. The cache
+/// stores units separately: a changed program does not recompile other units.
 class CodeBatch {
  public:
   explicit CodeBatch(std::vector<std::optional<Code>> entries) : entries_(std::move(entries)) {}
@@ -126,7 +128,7 @@ class CodeBatch {
   [[nodiscard]] const std::optional<Code>& operator[](std::size_t k) const;
   [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
   [[nodiscard]] auto end() const noexcept { return entries_.end(); }
-  /// The merge tensor that the code at each position reads; nullopt where there is none.
+  /// The merge tensor read by the code at each position; nullopt if there is none.
   [[nodiscard]] std::vector<std::optional<Tensor>> merge_tensors() const;
 
  private:

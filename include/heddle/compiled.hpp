@@ -1,5 +1,4 @@
-// Compiled: a function of an executor, compiled for arguments of certain types, before it is
-// called.
+// Compiled: a function of an executor, compiled ahead of calls for certain argument types.
 #pragma once
 
 #include <chrono>
@@ -16,18 +15,18 @@
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// Bytes of one call.
+/// The memory of one call, in bytes.
 struct CompiledMemory {
   std::size_t arguments = 0;
-  std::size_t results = 0;  ///< of the function's, of variables and of marked nodes
-  std::size_t scratch = 0;  ///< beside them, while it runs
-  /// Of results that may lie in the memory of arguments, where these are donated.
+  std::size_t results = 0;  ///< of function results, variables and marked nodes
+  std::size_t scratch = 0;  ///< additional memory while the call runs
+  /// Bytes of results that can reuse the memory of arguments, if these are donated.
   std::size_t reusable = 0;
 };
-/// What the loops of one call do, counted from their text: what is skipped or repeated as they run
-/// is not known.
+/// The operations of one call, counted from the loop text; skipping and repetition at run time are
+/// not taken into account.
 struct CompiledCost {
-  std::uint64_t operations = 0;     ///< arithmetic on elements, a fused multiply-add being one
+  std::uint64_t operations = 0;     ///< arithmetic on elements; a fused multiply-add counts as one
   std::uint64_t bytes_read = 0;     ///< by loads, from memory or caches
   std::uint64_t bytes_written = 0;  ///< by stores
 };
@@ -36,12 +35,12 @@ namespace executors {
 
 class CompiledBase {
  public:
-  [[nodiscard]] const std::string& name() const noexcept;  ///< of its graph: "step#2"
+  [[nodiscard]] const std::string& name() const noexcept;  ///< the name of its graph: "step#2"
   [[nodiscard]] ExecutorGraph graph() const;
-  /// A line for each argument and result: its name, its type, whether it is used, whose memory it
-  /// may have.
+  /// A line for every argument and result: name, type, "unused" for an unused argument, and the
+  /// arguments whose memory a result may reuse.
   [[nodiscard]] std::string signature() const;
-  [[nodiscard]] std::string text() const;  ///< loops, as compiled: Code::loop_text()
+  [[nodiscard]] std::string text() const;  ///< the compiled loops: Code::loop_text()
   [[nodiscard]] CompiledCost cost() const;
   [[nodiscard]] CompiledMemory memory() const;
 
@@ -60,7 +59,7 @@ class CompiledBase {
 
  private:
   Core core_;
-  std::optional<Device> device_;  // none: the executor's own
+  std::optional<Device> device_;  // none: the executor's own device
   EntryHandle entry_;
 };
 
@@ -71,14 +70,13 @@ class ExecutorCalls;
 template <class Results>
 class PendingCompiled;
 
-/// A shared handle; moving one copies it, so that none is ever empty. Any thread may use it. It
-/// stays callable when the executor's cache drops it, until the executor is finalised.
+/// A shared handle; a move copies the handle, so no handle is ever empty. Thread-safe. Stays
+/// callable after the executor's cache evicts the entry, until the executor is finalised.
 template <class Results>
 class Compiled : public executors::CompiledBase {
  public:
-  /// As a call of the executor. Throws invalid_argument for arguments of other types than those
-  /// that it was compiled for, also of those that nothing is computed from: it names the first
-  /// five.
+  /// Calls the function, as a call of the executor does. Throws invalid_argument, naming the first
+  /// five, for arguments whose types differ from the compiled types, even for unused arguments.
   template <class... Args>
   Results operator()(const Args&... args) const {
     return call(args...);
@@ -87,8 +85,8 @@ class Compiled : public executors::CompiledBase {
   Results call(const Args&... args) const {
     return this->template call_with<Results>(true, args...);
   }
-  /// The same for arguments that are known to be of these types: of others it computes nonsense, or
-  /// breaks.
+  /// The same without the type check. For arguments of other types the results are meaningless, or
+  /// the behaviour is undefined.
   template <class... Args>
   Results call_unchecked(const Args&... args) const {
     return this->template call_with<Results>(false, args...);
@@ -102,7 +100,7 @@ class Compiled : public executors::CompiledBase {
       : CompiledBase(std::move(core), std::move(device), std::move(entry)) {}
 };
 
-/// One that is being compiled, see Pending.
+/// A Compiled whose compile is in progress; see Pending.
 template <class Results>
 class PendingCompiled {
  public:

@@ -1,5 +1,5 @@
-// Data-parallel runs: several devices share the batches of one computation. Made of routines,
-// copies and sums of a Recording, so the devices wait for each other, and never for the host.
+// Data-parallel runs: several devices share the batches of one computation. Built from routines,
+// copies and sums of a Recording: devices wait for other devices, never for the host.
 #pragma once
 
 #include <cstddef>
@@ -20,81 +20,86 @@ class DataParallelState;
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// What devices share, and how.
+/// What the devices compute, and how they share the result.
 struct DataParallelOptions {
-  /// What each device runs for a batch. It writes each element of `sums` anew.
+  /// The code that every device runs for a batch. The code must write every element of `sums` anew.
   Code gradient;
-  /// The static index of `gradient` that says which batch.
+  /// The static index of `gradient` that selects the batch.
   StaticIndex batch;
-  /// Tensors of `gradient` that are added up: over the batches of a device, then over devices, in
-  /// the order in which they are listed.
+  /// Tensors of `gradient` to add up: over the batches of a device, then over devices, in the order
+  /// of their contexts.
   std::vector<Tensor> sums;
-  /// What the first device runs then. It finds the sums in `sums`. Where that comes to the same,
-  /// every device runs it, with memory of its own for all that it uses: so where all reach each
-  /// other's memory, sums and parameters are all that `gradient` and `update` both use, `gradient`
-  /// leaves parameters as they are, and nothing that `update` writes lies in memory of others.
+  /// The code that the first device runs afterwards; it reads the sums in `sums`. If the result is
+  /// the same, every device runs `update` on its own memory. The conditions: the devices can
+  /// address each other's memory, `gradient` and `update` share only sums and parameters,
+  /// `gradient` does not change parameters, and memory written by `update` overlaps no memory of
+  /// other tensors or devices.
   Code update;
-  /// What all devices have from the first one when they compute. May be empty.
+  /// Tensors that every device receives from the first device before it computes. May be empty.
   std::vector<Tensor> parameters{};
-  /// Rounds before an update; in a round each device has one batch. The last rounds of a run make
-  /// an update also where they are fewer, and where some devices have no batch in the last one.
+  /// Rounds per update; in a round every device computes one batch. The last rounds of a run are
+  /// followed by an update even if they are fewer, or if some devices have no batch in the last
+  /// round.
   std::int64_t merge_every = 1;
 };
 
-/// How far a run is, after an update.
+/// The progress of a run, after an update.
 struct DataParallelProgress {
-  std::int64_t updates = 0;  ///< of this run
-  std::int64_t batches = 0;  ///< of this run, which are in these updates
-  /// The value of DataParallelRun::loss after the last of them.
+  std::int64_t updates = 0;  ///< updates of this run
+  std::int64_t batches = 0;  ///< batches of this run contained in these updates
+  /// The value of DataParallelRun::loss after the last update.
   std::optional<double> loss{};
 };
 
-/// How DataParallel::run() goes about it.
+/// Options of DataParallel::run().
 struct DataParallelRun {
-  /// Static indices of `gradient` and `update`, but the batch. Cells are read as a run begins and
-  /// after each on_update; in between now and then, and not before each update.
+  /// Static indices of `gradient` and `update`, except the batch. Cells are read at the beginning
+  /// of a run and after every on_update; between these points only occasionally, not before every
+  /// update.
   Bindings bindings{};
-  /// Called after every `report_every`-th update and the last one, once it has ended, by the thread
-  /// that runs. false: the run ends here. What it throws ends the run too, and is thrown on.
+  /// Called after every `report_every`-th update and after the last one, once the update has ended,
+  /// on the thread that runs. Returning false ends the run; an exception ends the run and is
+  /// rethrown.
   std::function<bool(const DataParallelProgress&)> on_update{};
   std::int64_t report_every = 1;
-  /// A tensor of the first device, one element of f32 or f64, for on_update. Unset: it is told
-  /// none.
+  /// A tensor of the first device, one element of f32 or f64, whose value is passed to on_update.
+  /// Unset: no value is passed.
   std::optional<Tensor> loss{};
 };
 
-/// A shared handle. One run at a time; else any thread may use it.
+/// A shared handle. At most one run at a time; otherwise thread-safe.
 class DataParallel {
  public:
-  /// One context for each device, in the order in which their values are added. Links both codes
-  /// there, compiles what adds up. Throws invalid_argument for no
-  /// context, two on one device, devices of different backends, merge_every below 1, no sums,
-  /// tensors that are listed twice, a `gradient` that lacks `batch`, leaves a sum unwritten or
-  /// reads what was in it before, an `update` that has `batch`, and routines that merge; not_found
-  /// naming the tensor that a context lacks; as Context::link() and Backend::compile() do.
+  /// One context for each device; values are added in the order of the list. Links both codes and
+  /// compiles the sums. Throws invalid_argument for no context, two contexts on one device, devices
+  /// of different backends, merge_every below 1, no sums, tensors listed twice, a `gradient` that
+  /// lacks `batch`, leaves a sum unwritten or reads its previous value, an `update` that has
+  /// `batch`, and routines that merge; not_found naming a tensor that a context lacks; and the
+  /// errors of Context::link() and Backend::compile().
   DataParallel(std::span<const Context> contexts, const DataParallelOptions& options);
   DataParallel(const DataParallel&) = default;
   DataParallel& operator=(const DataParallel&) = default;
 
   [[nodiscard]] std::size_t num_devices() const noexcept;
-  /// The k-th device's, after linking. The first one's holds sums and parameters after an update:
-  /// where to write parameters, and what else an update reads, before a run or in on_update, and to
-  /// read them. Throws invalid_argument naming the range.
+  /// The linked context of the k-th device. The context of the first device holds sums and
+  /// parameters after an update: write parameters, and other input of updates, and read them there,
+  /// before a run or in on_update. Throws invalid_argument naming the range.
   [[nodiscard]] Context context(std::size_t k = 0) const;
 
-  /// Runs these batches, round robin over the devices, and returns the number of updates once all
-  /// has ended. Afterwards all devices have the parameters of the last update. The bits depend on
-  /// values, batches, `merge_every` and the number of devices, and on no timing (D10); what else
+  /// Runs the batches, round robin over the devices, and returns the number of updates once every
+  /// task has ended. Afterwards every device has the parameters of the last update. The bits depend
+  /// on values, batches, `merge_every` and the number of devices, not on timing (D10). Other uses
+  /// of the same memory are ordered as the backend's `Sync` says.
   /// uses the same memory is ordered as Backend's `Sync` says.
   ///
-  /// Throws invalid_argument, before anything runs, for no batches, a batch out of range, bindings,
-  /// and options that make no sense; failed_precondition while another thread, or the caller of
-  /// on_update, is in a run. When a device fails, the run ends, and its failure is thrown, naming
-  /// the device: after Device::recover() of all devices the next run is as the first one, once the
-  /// host has written parameters that an update should have left (D9).
+  /// Throws invalid_argument, before any task runs, for no batches, a batch out of range, invalid
+  /// bindings, and invalid options; failed_precondition during another run by another thread or by
+  /// the caller of on_update. A device failure ends the run and is thrown, naming the device. After
+  /// Device::recover() of every device the next run is like the first one, once the host has
+  /// written the parameters that a failed update should have written (D9).
   std::int64_t run(std::span<const std::int64_t> batches, const DataParallelRun& options = {},
                    std::source_location where = std::source_location::current()) const;
-  /// Those from `begin` up to `end`, which is not one of them.
+  /// Runs the batches from `begin` up to, but not including, `end`.
   std::int64_t run(std::int64_t begin, std::int64_t end, const DataParallelRun& options = {},
                    std::source_location where = std::source_location::current()) const;
 

@@ -1,14 +1,15 @@
-// Executors: functions of arrays, called with arrays. A function is traced and compiled at its
-// first call with arguments of new types, then only launched:
+// Executors: functions of arrays, called with arrays. The first call with arguments of new types
+// traces and compiles the function; later calls only launch the kernel:
 //
 //   Executor predict(device, [](Node x, Node w, Node b) { return softmax(matmul(x, w) + b); });
 //   Array y = predict(x, w, b);            // returns at once: y is being computed
 //   state = step(donate(state), batch);    // in place
 //
-// A function takes and gives nodes (heddle/graph.hpp), or trees of them (heddle/tree.hpp), and may
-// take its graph before them, as a const Graph&. It is called by each thread that needs it for new
-// types, by several at once for different ones: it must be const. What it computes is fixed by the
-// types of its arguments; values that it captured are constants of the graph.
+// The function takes and returns nodes (heddle/graph.hpp) or trees of nodes (heddle/tree.hpp). A
+// const Graph& parameter may come first: the graph being traced. Any thread that calls with new
+// types calls the function, and several threads may do so concurrently for different types: the
+// function must be const. The types of the arguments fix what the function computes; captured
+// values are constants of the graph.
 #pragma once
 
 #include <chrono>
@@ -38,45 +39,45 @@
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// A function that an Executor takes: see above. Where its parameters are not known before it is
-/// called, as those of [](auto x), each call tells.
+/// A function that an Executor takes: see above. If its parameter types are not known before a
+/// call, as in [](auto x), every call is checked instead.
 template <class F>
 concept ExecutorFunction = executors::checked_function<F>();
 
-/// How a call ended that does not throw.
+/// The outcome of ExecutorCalls::try_call(), which returns errors instead of throwing them.
 template <class Results>
 struct Tried {
-  Status status;                   ///< ok: it was accepted
-  std::optional<Results> results;  ///< then
+  Status status;                   ///< ok: the call was accepted
+  std::optional<Results> results;  ///< set if the status is ok
   [[nodiscard]] explicit operator bool() const noexcept { return status.ok(); }
 };
-/// What Executor::traced() gives.
+/// The result of ExecutorCalls::traced().
 template <class Results>
 struct CallWithGraph {
   Results results;
   ExecutorGraph graph;
 };
 
-/// The calls of an executor, on its own device or on the one of Executor::on(). Any thread may use
-/// it.
+/// The calls of an executor, on its own device or on the device given to Executor::on().
+/// Thread-safe.
 template <class Function>
 class ExecutorCalls {
  public:
-  /// Calls the function with these: each an Array, a HostArray, a tree of either, donate(...) of a
-  /// tree of Arrays, a number, or a std::vector, std::array or std::span of numbers (a row). A
-  /// number has the type that it has in C++, but for a double, such as 0.5, which has no width of
-  /// its own, as in graphs: it has the type of the floats that it is given with, and is f64 where
-  /// there are none. Gives what the function gives, with an Array in the place of each Node;
-  /// returns at once, and the Arrays come.
+  /// Calls the function. An argument is an Array, a HostArray, a tree of either, donate(...) of a
+  /// tree of Arrays, a number, or a row: a std::vector, std::array or std::span of numbers. A
+  /// number keeps its C++ type. Only a double, such as 0.5, has no fixed width, as in graphs: a
+  /// double takes the type of the floats among the arguments, or f64 if there are none. Returns the
+  /// function's results, with an Array in place of every Node, without waiting for the Arrays to be
+  /// computed.
   ///
-  /// Values of the host are copied before the call returns. Arrays may be unfinished; those of
-  /// which the producer failed are refused, or fail these too, with its error.
+  /// Host values are copied before the call returns. Argument Arrays may be unfinished. An Array
+  /// whose producer failed makes the call throw or the results fail, with the producer's error.
   ///
-  /// Throws, and then every argument is as before, but for what a logger and nan_check throw, which
-  /// are asked at the end of the call: invalid_argument for arguments that do not fit;
-  /// failed_precondition for arrays that were donated or did not come, and once it was finalised;
-  /// device_failed for a device that failed; exhausted where the queue, the cache or the memory is
-  /// full; and what the function and the compiler throw.
+  /// Throws invalid_argument for arguments that do not fit; failed_precondition for Arrays that
+  /// were donated or whose computation did not run, and after finalize(); device_failed if the
+  /// device has failed; exhausted if the queue, the cache or the memory is full; and any exception
+  /// of the function and the compiler. A call that throws leaves every argument unchanged, unless
+  /// the exception comes from a logger or from nan_check, which run at the end of the call.
   template <class... Args>
   auto operator()(const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>()) {
@@ -89,15 +90,15 @@ class ExecutorCalls {
       }
     }
   }
-  /// The same without trees: the leaves of all arguments, in order, and those of the results. For
-  /// functions whose parameters are not generic, and either have a fixed number of leaves, or are
-  /// one std::vector<Node>.
+  /// The same call without trees: takes the leaves of the arguments, in order, and returns the
+  /// leaves of the results. The function's parameters must not be generic, and must either have a
+  /// fixed number of leaves or be one std::vector<Node>.
   [[nodiscard]] std::vector<Array> call(std::span<const Array> arguments) const {
     static_assert(executors::Parameters<Function>::known,
                   "heddle: call(span) needs a function whose parameters are not generic.");
     return call_flat(arguments, typename executors::Parameters<Function>::Types());
   }
-  /// The same, with the graph that was launched.
+  /// The same call; also returns the graph that was launched.
   template <class... Args>
   auto traced(const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>() &&
@@ -107,11 +108,12 @@ class ExecutorCalls {
       return CallWithGraph<decltype(results)>{std::move(results), std::move(*graph)};
     }
   }
-  /// Records the call instead: each run of the recording computes it from what is in the arrays
-  /// then, and leaves it in the memory of the results that this gives, which have no values before
-  /// the first run (zeros). Values of the host, and of variables, are those of now. What would be
-  /// donated, also to a variable that it updates, is refused as invalid_argument, as a run would
-  /// take it once; nothing is told to loggers, nor looked at by nan_check. Throws as a call.
+  /// Records the call instead of launching it. Every run of the recording reads the argument arrays
+  /// as they are at the time of the run, and writes the returned arrays, which hold zeros before
+  /// the first run. Host values and values of variables are taken now. Throws invalid_argument for
+  /// a donated argument and for a function that updates a variable: only one run could take the
+  /// memory. A recorded call neither calls the logger nor checks with nan_check. Other errors are
+  /// those of a call.
   template <class... Args>
   auto record(const Recording& recording, const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>() &&
@@ -124,10 +126,11 @@ class ExecutorCalls {
       return kept.give();
     }
   }
-  /// What is compiled for arguments of these types, each an ArrayType, a tree of them, donate(...)
-  /// of either, or what it is called with, which is left alone: now, if it was not yet. Calls that
-  /// donate are served too; where 256 KiB or more are donated, donate(...) compiles what such calls
-  /// run faster. Runs nothing. Throws as a call.
+  /// The compiled function for arguments of these types; compiles now if the cache has no entry. An
+  /// argument is an ArrayType, a tree of ArrayTypes, donate(...) of either, or any argument of a
+  /// call, which stays untouched. The result also serves calls that donate; for donations of 256
+  /// KiB or more, passing donate(...) here compiles a graph that runs faster for them. Runs
+  /// nothing. Errors are those of a call.
   template <class... Args>
   [[nodiscard]] auto compile(const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>()) {
@@ -140,7 +143,7 @@ class ExecutorCalls {
                         on()));
     }
   }
-  /// The same, meanwhile. Cancelling it fails the calls that wait for it, too.
+  /// The same, in the background. Cancelling also fails calls that wait for the compile.
   template <class... Args>
   [[nodiscard]] auto compile_async(const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>()) {
@@ -154,7 +157,7 @@ class ExecutorCalls {
               arguments, std::make_shared<const Maker>(function_, std::move(structures)), on()));
     }
   }
-  /// The same call, which gives what went wrong instead of throwing it.
+  /// The same call; returns the error instead of throwing it.
   template <class... Args>
   auto try_call(const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>() &&
@@ -176,7 +179,7 @@ class ExecutorCalls {
   std::shared_ptr<const Function> function_;
 
  private:
-  /// Null: the executor's own.
+  /// Null: the executor's own device.
   [[nodiscard]] const Device* on() const noexcept { return device_ ? &*device_ : nullptr; }
   template <class... Args>
   auto call_with(std::optional<ExecutorGraph>* graph, const Args&... args) const {
@@ -217,7 +220,7 @@ class ExecutorCalls {
 template <class Function>
 class Executor;
 
-/// An executor's calls on a device other than its own; see Executor::on().
+/// Calls of an executor on a device other than its own; see Executor::on().
 template <class Function>
 class ExecutorOn : public ExecutorCalls<Function> {
  private:
@@ -225,12 +228,13 @@ class ExecutorOn : public ExecutorCalls<Function> {
   using ExecutorCalls<Function>::ExecutorCalls;
 };
 
-/// A shared handle; moving one copies it, so that none is ever empty. Any thread may use it. What
-/// it compiled goes with the last handle, which waits for calls and compiles that are under way.
+/// A shared handle; a move copies the handle, so no handle is ever empty. Thread-safe. The compiled
+/// code is released with the last handle, whose destruction waits for calls and compiles in
+/// progress.
 template <class Function>
 class Executor : public ExecutorCalls<Function> {
  public:
-  /// Throws invalid_argument for options that cannot be.
+  /// Throws invalid_argument for invalid options.
   Executor(const Device& device, Function function, ExecutorOptions options = {},
            std::source_location where = std::source_location::current())
       : ExecutorCalls<Function>(executors::Core(device, std::move(options), where),
@@ -238,24 +242,25 @@ class Executor : public ExecutorCalls<Function> {
     constexpr bool is_function = executors::checked_function<Function>();
     static_assert(is_function);
   }
-  /// The same, with a name that reads better before the function.
+  /// The same, with the name before the function, where it reads better.
   Executor(const Device& device, std::string name, Function function, ExecutorOptions options = {},
            std::source_location where = std::source_location::current())
       : Executor(device, std::move(function), named(std::move(options), std::move(name)), where) {}
   Executor(const Executor&) = default;
   Executor& operator=(const Executor&) = default;
 
-  /// All calls on another device, of any backend: results are its. Compiled for each backend once.
+  /// Calls on another device, of any backend; the results are arrays of that device. Compiled once
+  /// for each backend.
   [[nodiscard]] ExecutorOn<Function> on(const Device& device) const {
     return {core_, this->function_, device};
   }
   [[nodiscard]] const std::string& name() const noexcept { return core_.name(); }
   [[nodiscard]] const Device& device() const noexcept { return core_.device(); }
   [[nodiscard]] ExecutorStatistics statistics() const { return core_.statistics(); }
-  /// Those of the cache, in the order in which they were made; the name of each has its number.
+  /// The graphs in the cache, oldest first; the name of a graph contains its number.
   [[nodiscard]] std::vector<ExecutorGraph> graphs() const { return core_.graphs(); }
-  /// Waits for calls and compiles that are under way, and refuses later ones; tasks that were
-  /// launched go on. Idempotent. Not inside of one of its own calls.
+  /// Waits for calls and compiles in progress, and refuses later ones; launched tasks continue.
+  /// Idempotent. Must not be called inside a call of the same executor.
   void finalize() const { core_.finalize(); }
 
  private:
@@ -273,7 +278,7 @@ template <class Function>
 Executor(const Device&, std::string, Function, ExecutorOptions = {}, std::source_location = {})
     -> Executor<Function>;
 
-/// Calls a function once: what it compiles is kept by the kernel cache alone.
+/// Calls a function once; only the kernel cache keeps the compiled code.
 template <class Function, class... Args>
 auto call_once(const executors::CalledOn& on, Function function, const Args&... args) {
   return Executor<Function>(on.device, std::move(function), ExecutorOptions(), on.where)(args...);

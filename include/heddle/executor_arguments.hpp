@@ -1,5 +1,5 @@
-// What calls of executors are given, as executors see it: leaves, and how trees hold them. Values;
-// any thread. For heddle/executor.hpp.
+// Arguments of executor calls, as executors process them: leaves, and the structure of trees.
+// Values; any thread. For heddle/executor.hpp.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// What donate() gives.
+/// The result of donate().
 template <class Tree>
 class Donated {
  public:
@@ -35,10 +35,11 @@ class Donated {
   const Tree* tree_;
 };
 
-/// An argument that its call takes: results lie in its memory, or nobody needs that any more. The
-/// arrays in it, an Array or a tree of such, are dead from the call on, all their copies too. For
-/// the call that it is written in: exec(donate(state), batch). Of an ArrayType or a tree of such:
-/// what is compiled ahead for calls that donate, exec.compile(donate(type)).
+/// Marks an argument whose memory the call takes: results reuse the memory, or it is freed. The
+/// arrays in the argument, an Array or a tree of Arrays, are dead from the call on, as are all
+/// their copies. For use in the call expression itself: exec(donate(state), batch). With an
+/// ArrayType or a tree of ArrayTypes: for compiling ahead for calls that donate,
+/// exec.compile(donate(type)).
 template <class Tree>
   requires(TreeOf<Tree, Array> || TreeOf<Tree, ArrayType>)
 [[nodiscard]] Donated<Tree> donate(const Tree& tree) {
@@ -47,12 +48,12 @@ template <class Tree>
 
 namespace executors {
 
-/// A few values, or many: those within `few` take no memory of their own.
+/// A vector that stores up to `few` values without an allocation.
 template <class T, std::size_t few>
   requires std::is_trivially_copyable_v<T>
 class Few {
  public:
-  Few() noexcept {}  // NOLINT: the room begins without values
+  Few() noexcept {}  // NOLINT: room_ needs no initialisation
   Few(const Few&) = delete;
   Few& operator=(const Few&) = delete;
   void push_back(const T& value) {
@@ -87,26 +88,26 @@ class Few {
     capacity_ = capacity;
   }
 
-  T* data_ = reinterpret_cast<T*>(room_);  // of these, size_ are values
+  T* data_ = reinterpret_cast<T*>(room_);  // the first size_ are values
   std::size_t size_ = 0, capacity_ = few;
   alignas(T) std::byte room_[few * sizeof(T)];
   std::unique_ptr<std::byte[]> many_;
 };
 
-/// A leaf of what a call is given. What it points to is the caller's.
+/// A leaf of a call's arguments. The caller owns all pointees.
 struct Leaf {
-  const Array* array = nullptr;     ///< else
-  const HostArray* host = nullptr;  ///< else
-  const ArrayType* type = nullptr;  ///< a type alone; else
-  const void* data = nullptr;       ///< elements of the host's
-  DType dtype = DType::f32;         ///< of those
-  std::int64_t count = -1;          ///< -1: a scalar
+  const Array* array = nullptr;     ///< an array, or null
+  const HostArray* host = nullptr;  ///< a host array, or null
+  const ArrayType* type = nullptr;  ///< a type without values, or null
+  const void* data = nullptr;       ///< host elements, or null
+  DType dtype = DType::f32;         ///< type of the elements at `data`
+  std::int64_t count = -1;          ///< number of elements at `data`; -1: a scalar
   bool donated = false;
-  bool is_number = false;       ///< a double, which has the width of the floats beside it
-  alignas(8) std::byte own[8];  // NOLINT: elements of another width, where it has one
+  bool is_number = false;       ///< a double, which takes the width of the floats beside it
+  alignas(8) std::byte own[8];  // NOLINT: the converted number, if its width changed
 };
 
-/// What an argument of this type is in a trace: a tree of nodes.
+/// The tree of nodes that an argument of this type becomes in a trace.
 template <class T>
 struct Argument {
   static constexpr bool is = false;
@@ -150,15 +151,16 @@ template <class T, std::size_t extent>
   requires Element<std::remove_const_t<T>>
 struct Argument<std::span<T, extent>> : LeafArgument {};
 
-/// Its address stands for the type.
+/// A variable whose address identifies the type.
 template <class T>
 inline constexpr char type_tag = 0;
 
-/// All leaves of a call, and the text of its structure: equal for equal ones, and for no others.
+/// The leaves of a call's arguments, and a text of their structure: two calls have equal texts only
+/// if their structures are equal.
 class Arguments {
  public:
-  /// All arguments, once. Throws invalid_argument for a double that is too large for the floats
-  /// beside it.
+  /// Takes the arguments; may be called once. Throws invalid_argument for a double that is too
+  /// large for the floats beside it.
   template <class... Args>
   void take(const Args&... args) {
     (add(args), ...);
@@ -218,8 +220,8 @@ class Arguments {
   void add(const Donated<Tree>& donated) {
     add(donated.tree(), true);
   }
-  /// A function may tell types apart that hold the same leaves. A leaf alone is one byte: keys are
-  /// short then.
+  /// Appends the type: a function may distinguish types with the same leaves. A single leaf is one
+  /// byte, which keeps keys short.
   template <class Nodes>
   void begin() {
     firsts_.push_back(leaves_.size());
@@ -262,7 +264,7 @@ class Arguments {
 
 template <class T>
 concept Given = Argument<std::remove_cvref_t<T>>::is;
-/// Of arguments of a call, which are to have values.
+/// Checks that the arguments of a call have values.
 template <class... Args>
 constexpr bool have_values() {
   static_assert((Given<Args> && ...),
@@ -277,7 +279,7 @@ constexpr bool have_values() {
   return false;
 }
 
-/// A tree whose type tells how many leaves it has.
+/// A tree with a number of leaves that is known from its type.
 template <class T>
 struct FixedTree {
   static constexpr bool is = std::same_as<T, Node>;
@@ -302,7 +304,7 @@ FixedParts<Part...> fixed_parts(trees::Types<Part...>);
 template <trees::Struct T>
 struct FixedTree<T> : decltype(fixed_parts(typename trees::TreeAccess<T>::Parts())){};
 
-/// Takes such trees from a list of leaves.
+/// Builds trees from a list of leaves.
 struct FixedLeaves {
   template <class T>
   T next() {

@@ -1,4 +1,4 @@
-// The part of an executor that knows no types of C++: what calls hand to it, and where it puts
+// The part of an executor that is independent of C++ types: how calls pass arguments and receive
 // results. For heddle/executor.hpp.
 #pragma once
 
@@ -27,7 +27,7 @@ class ExecutorHandle;
 namespace heddle {
 
 namespace executors {
-/// An entry of the cache of an executor. Moving one copies it.
+/// A handle of an executor's cache entry. A move copies the handle.
 class EntryHandle {
  public:
   EntryHandle(const EntryHandle&) = default;
@@ -52,11 +52,11 @@ class Maker {
  protected:
   ~Maker() = default;
 };
-/// An array that its call is about to launch.
+/// A result array of a call that is about to be launched.
 class Result {
  public:
-  Result() = default;  ///< none
-  /// Once.
+  Result() = default;  ///< no array
+  /// May be called once.
   [[nodiscard]] Array array() && noexcept { return Array(std::move(state_)); }
   [[nodiscard]] Array copy() const noexcept { return Array(state_); }
   [[nodiscard]] static std::vector<Array> copies(std::span<const Result> results) {
@@ -73,7 +73,7 @@ class Result {
   std::shared_ptr<const rt::ArrayState> state_;
 };
 
-/// Where results go, before anything is launched. It keeps them until the call has ended.
+/// Receives the results of a call before the launch, and keeps them until the call has ended.
 class Sink {
  public:
   virtual void take(const TreeDef& structure, std::span<Result> leaves) = 0;
@@ -92,7 +92,7 @@ class Kept final : public Sink {
  private:
   std::optional<Results> results_;
 };
-/// Without a copy of the handle, which counts.
+/// Avoids a copy of the handle, which would change its reference count.
 template <>
 class Kept<Array> final : public Sink {
  public:
@@ -114,10 +114,10 @@ class Flat final : public Sink {
 
 using PendingEntry = Pending<EntryHandle>;
 
-/// What is being handled, as a Status.
+/// The exception being handled, as a Status.
 [[nodiscard]] Status caught() noexcept;
 
-/// A device, and where a call names it.
+/// A device, and the source location of the call that names it.
 struct CalledOn {
   CalledOn(const Device& on,  // NOLINT: calls give a device
            std::source_location place = std::source_location::current()) noexcept
@@ -126,8 +126,8 @@ struct CalledOn {
   std::source_location where;
 };
 
-/// What is not generic: everything that needs no type of the function. Moving one copies it. A
-/// device that is null: the executor's own.
+/// The non-generic part of an executor. A move copies the handle. A null `device` means the
+/// executor's own device.
 class Core {
  public:
   Core(const Core&) = default;

@@ -1,5 +1,4 @@
-// Functions of executors, as their types tell: what they take and give, and how they are traced.
-// For heddle/executor.hpp.
+// Type traits of executor functions: parameters, results, and tracing. For heddle/executor.hpp.
 #pragma once
 
 #include <concepts>
@@ -21,7 +20,7 @@ namespace heddle {
 
 namespace executors {
 
-/// The parameters of a function, where its type tells them.
+/// The parameters of a function, if its type determines them.
 template <class F>
 struct Parameters {
   static constexpr bool known = false;
@@ -30,7 +29,7 @@ template <class... P>
 struct KnownParameters {
   static constexpr bool known = true;
   using Types = trees::Types<std::remove_cvref_t<P>...>;
-  /// None is a reference to what the function may change.
+  /// No parameter is a non-const reference.
   static constexpr bool values =
       ((!std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>) && ...);
 };
@@ -58,7 +57,7 @@ template <class F>
   requires requires { &F::operator(); }
 struct Parameters<F> : OfMember<decltype(&F::operator())> {};
 
-/// What returns nothing, having updated variables, gives an empty tree.
+/// A function that returns void (it updates variables) has an empty tree as result.
 template <class Results>
 using NotVoid = std::conditional_t<std::is_void_v<Results>, std::tuple<>, Results>;
 
@@ -67,8 +66,7 @@ constexpr bool takes(trees::Types<P...>) {
   return tracing::TakesNodes<const F, P...> || tracing::TakesGraph<const F, P...>;
 }
 
-/// Whether a function whose parameters are known can be an executor's; where it cannot, compilers
-/// say why.
+/// True if a function with known parameters can be an executor's; if not, a static_assert says why.
 template <class F, class... P>
 constexpr bool checked_parameters(trees::Types<P...> types) {
   static_assert((TreeOf<P, Node> && ...),
@@ -98,7 +96,7 @@ constexpr bool checked_function() {
       return false;
   } else {
     static_assert(std::is_class_v<F>, "heddle: an executor is made of a function.");
-    return std::is_class_v<F>;  // a generic one: its calls tell
+    return std::is_class_v<F>;  // generic: checked at every call
   }
 }
 
@@ -108,7 +106,7 @@ template <class F, class... Args>
 concept Takes = tracing::TakesNodes<const F, NodesFor<Args>...> ||
                 tracing::TakesGraph<const F, NodesFor<Args>...>;
 
-/// Calls the function in the place of a trace.
+/// Traces the function.
 template <class F, class... Nodes>
 TracedGraph traced(tracing::Tracer& tracer, const F& function, Nodes&... nodes) {
   if constexpr (std::is_void_v<typename tracing::Returned<const F, Nodes...>::Type>) {
@@ -126,7 +124,7 @@ TracedGraph traced(tracing::Tracer& tracer, const F& function, Nodes&... nodes) 
   }
 }
 
-/// How the function is traced for such arguments on another thread, later.
+/// Traces the function for such arguments later, on another thread.
 template <class F, class... Nodes>
 class LaterMaker final : public Maker {
  public:
@@ -175,7 +173,7 @@ using ArraysOf = typename trees::MapLeaves<Node, Array>::template Of<Results>::T
 template <class F, class... Args>
 using ArraysFor = ArraysOf<NotVoid<ReturnedFor<F, Args...>>>;
 
-/// How the function is traced for the arguments of one call.
+/// Traces the function for the arguments of one call.
 template <class F, class... Args>
 class MakerOf final : public Maker {
  public:

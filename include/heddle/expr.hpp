@@ -1,6 +1,6 @@
-// Index notation without tensors: indices, affine subscripts, expressions of elements, and what
-// each operation means for each dtype. Cheap shared handles on immutable state: any thread may
-// build, copy and read them. Moving one copies it, so that none is ever empty.
+// Index notation without tensors: indices, affine subscripts, element expressions, and the meaning
+// of every operation for every dtype. Cheap shared handles on immutable state: any thread may
+// build, copy and read them. A move copies the handle, so no handle is ever empty.
 #pragma once
 
 #include <concepts>
@@ -23,14 +23,14 @@ struct ExprNode;
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// An iteration index of statements: it runs over 0, 1, ... below its extent. That is the size of
-/// the axes which it subscripts alone, t(i), and which must agree; or an extent given here, in
-/// which case axes may be longer.
+/// An iteration index of statements: runs over 0, 1, ... below its extent. The extent is the size
+/// of the axes that the index subscripts alone, t(i), which must agree; or it is given here, and
+/// the axes may then be longer.
 class Index {
  public:
   Index();
-  /// Runs over `extent` values: needed where it subscripts no axis alone, or to run over less.
-  /// Throws invalid_argument for a negative extent.
+  /// An index over `extent` values: needed if the index subscripts no axis alone, or runs over less
+  /// than an axis. Throws invalid_argument for a negative extent.
   template <Integer T>
   explicit Index(T extent) : Index(std::string(), Extent(extent).value) {}
   explicit Index(std::string label, std::optional<std::int64_t> extent = {});
@@ -52,9 +52,9 @@ class Index {
 /// An index whose value the caller binds at each schedule: routine.schedule({{step, 3}}).
 class StaticIndex {
  public:
-  /// Values v are 0 <= v < range; every subscript must stay inside its axis for them, or describing
-  /// the program throws. Without a range, values are those for which all its subscripts stay inside
-  /// their axes. Values are checked when a routine is scheduled.
+  /// Valid values v are 0 <= v < range; every subscript must stay inside its axis for every valid
+  /// value, or describing the program throws. Without a range, a value is valid if every subscript
+  /// with the index stays inside its axis. Values are checked when a routine is scheduled.
   explicit StaticIndex(std::string label, std::optional<std::int64_t> range = {});
   StaticIndex(const StaticIndex&) = default;
   StaticIndex& operator=(const StaticIndex&) = default;
@@ -74,7 +74,7 @@ class StaticIndex {
   std::shared_ptr<const State> state_;
 };
 
-/// Integers, and names of them: enumerators of an enumeration that converts by itself.
+/// Integers, and enumerators of enumerations that convert implicitly.
 template <class T>
 concept IntegerOrName = Integer<T> || (std::is_enum_v<T> && std::is_convertible_v<T, std::int64_t>);
 template <IntegerOrName T>
@@ -84,9 +84,9 @@ template <IntegerOrName T>
 }
 
 /// An affine subscript: constant + sum of coefficient * index, such as 2*i + k - 1. An index times
-/// 0 is no part of it: where it is nowhere else, nothing runs over it. Its numbers may have any
-/// integer type. One that does not fit 64 bits is refused where the subscript is used, by an error
-/// that names tensor and axis. A position that is computed may be added, see at().
+/// 0 is dropped: an index that appears nowhere else has no loop. Numbers may have any integer type.
+/// Using a subscript with a number that does not fit 64 bits throws an error that names tensor and
+/// axis. A computed position may be added, see at().
 class Subscript {
  public:
   struct Term {
@@ -102,13 +102,13 @@ class Subscript {
   }
   [[nodiscard]] std::int64_t constant() const noexcept { return constant_; }
   [[nodiscard]] const std::vector<Term>& terms() const noexcept { return terms_; }
-  /// Whether at() is part of it: it is not affine in indices then.
+  /// True if the subscript contains at(); then it is not affine in indices.
   [[nodiscard]] bool is_computed() const noexcept { return position_ != nullptr; }
-  /// The part whose numbers do not fit 64 bits, as text; empty when all fit.
+  /// The part whose numbers do not fit 64 bits, as text; empty if every number fits.
   [[nodiscard]] const std::string& overflow() const noexcept { return overflow_; }
 
-  /// a + factor * b. Throws invalid_argument where that takes a computed position times a factor,
-  /// or adds two.
+  /// a + factor * b. Throws invalid_argument for a computed position times a factor, and for the
+  /// sum of two computed positions.
   [[nodiscard]] static Subscript combine(const Subscript& a, std::int64_t factor,
                                          const Subscript& b);
 
@@ -127,7 +127,7 @@ class Subscript {
 }
 template <IntegerOrName T>
 [[nodiscard]] Subscript operator*(T factor, const Subscript& a) {
-  if (!fits_i64(factor)) return Subscript(factor);  // which says so
+  if (!fits_i64(factor)) return Subscript(factor);  // reports the overflow
   return Subscript::combine(0, static_cast<std::int64_t>(factor), a);
 }
 template <IntegerOrName T>
@@ -140,24 +140,24 @@ template <class T>
 concept Number =
     IntegerOrName<T> || std::same_as<T, bool> || std::same_as<T, float> || std::same_as<T, double>;
 
-/// A value at one point of the iteration space: an immutable expression. Expressions share their
-/// parts: thirty times e = e * e makes thirty operations, in all that heddle does with them.
+/// A value at one point of the iteration space: an immutable expression. Expressions share
+/// subexpressions: thirty times e = e * e makes thirty operations, in every stage of heddle.
 ///
 /// Bounds: an expression nests at most 1000 operations deep; beyond, operators throw
-/// invalid_argument, and storing a part of it in a tensor helps. Tensors that a program recomputes
-/// where it reads them (MemoryMode::virtual_) may grow the program to 20,000 statements; beyond,
-/// they are stored, or compiling throws invalid_argument where the mode was asked for.
+/// invalid_argument, and storing a part in a tensor helps. Tensors that a program recomputes where
+/// it reads them (MemoryMode::virtual_) may grow the program to 20,000 statements; beyond, the
+/// tensors are stored, or compiling throws invalid_argument if the mode was requested.
 class Expr {
  public:
-  /// A literal. It takes the type of what it meets: another operand, or the tensor that it is
-  /// assigned or accumulated to. An integer that does not fit that type is invalid_argument. A
-  /// fraction is converted to a tensor's type as by cast(), and makes integer operands f32.
-  /// Literals among themselves are i64 (u64 from 2^63 on), bool or f64, and what is made of them
-  /// alone is a literal, too: (1.0 / 3.0) + x(i) is f32 where x holds integers.
+  /// A literal. A literal takes the type of the other operand, or of the tensor that is assigned or
+  /// accumulated to. An integer that does not fit the type is invalid_argument. A fraction is
+  /// converted to a tensor's type as by cast(), and makes integer operands f32. Among literals
+  /// only, the type is i64 (u64 from 2^63 on), bool or f64, and an expression of literals only is a
+  /// literal, too: (1.0 / 3.0) + x(i) is f32 if x holds integers.
   template <Number T>
   Expr(T constant) : state_(literal(constant)) {}  // NOLINT: x(i) * 2
   template <class T>
-  Expr(T*) {  // NOLINT: is there to be refused
+  Expr(T*) {  // NOLINT: exists to be refused
     static_assert(!std::same_as<T, T>,
                   "heddle: a pointer is no value of an element (and would count as true). Write "
                   "the number it points to, *p, or read a tensor, t(i).");
@@ -199,9 +199,9 @@ class [[nodiscard]] Reduction {
   Expr value_;
 };
 // A target that is assigned a Reduction starts from the neutral element (0, 1, the lowest, the
-// highest, true, false). What it held before does not matter, unless `e` reads the target where an
-// element has one term (heddle/program.hpp, Accumulation). Where a float row's largest or smallest
-// values are zeros of both signs, the schedule decides which of them results, the same on every
+// highest, true, false). Its previous value does not matter, unless `e` reads the target and an
+// element has one term (heddle/program.hpp, Accumulation). If the largest or smallest values of a
+// float row are zeros of both signs, the schedule decides which zero results, the same on every
 // run.
 inline Reduction sum(Expr e) { return {Reduction::Kind::sum, std::move(e)}; }
 inline Reduction product(Expr e) { return {Reduction::Kind::product, std::move(e)}; }
@@ -213,29 +213,30 @@ inline Reduction any(Expr e) { return {Reduction::Kind::any, std::move(e)}; }
 // Operations on elements.
 //
 // Types: operands of different types are converted to their common type. Two integers have the
-// smallest type that holds both; bool gives way to any other type; an integer and a floating type
-// have the latter; f16 and bf16 have f32. u64 and a signed type have none: the operation throws
-// invalid_argument, which names the operands and their types; cast one. f16 and bf16 are for
-// storing: operations take them as f32, and give f32.
+// smallest type that represents the values of either; bool gives way to any other type; an integer
+// and a floating type have the floating type; f16 and bf16 have f32. u64 and a signed type have no
+// common type: the operation throws invalid_argument, which names the operands and their types;
+// cast one operand. f16 and bf16 are storage types: operations convert them to f32, and return f32.
 //
-// Values: integers wrap. bool counts as i32 in arithmetic. Floating operations are IEEE 754's,
-// rounded to nearest even, but for those marked ~, which stay within the stated units in the last
-// place, whatever rounding and flushing the host's own threads use. Which NaN results is not said.
+// Values: integers wrap. bool counts as i32 in arithmetic. Floating operations follow IEEE 754,
+// rounded to nearest even, except operations marked ~, which have the stated error in units in the
+// last place, whatever rounding and flushing modes the host's threads use. Which NaN results is
+// unspecified.
 
 Expr operator+(const Expr& a, const Expr& b);
 Expr operator-(const Expr& a, const Expr& b);
 Expr operator*(const Expr& a, const Expr& b);
-/// Integers truncate, and x / 0 is 0, the lowest / -1 the lowest. Floats: x / 0 is an infinity or
-/// NaN.
+/// Integers truncate; x / 0 is 0, and the lowest / -1 is the lowest. Floats: x / 0 is an infinity
+/// or NaN.
 Expr operator/(const Expr& a, const Expr& b);
-/// The remainder has the sign of `a`, as C's % and fmod. Integers: x % 0 is 0. Floats: it is NaN.
+/// The remainder has the sign of `a`, as C's % and fmod. x % 0 is 0 for integers, NaN for floats.
 Expr operator%(const Expr& a, const Expr& b);
 Expr operator-(const Expr& a);  ///< unsigned integers wrap too
-// Logic: operands are true where they are not 0 (NaN is true); the result is bool.
+// Logic: an operand is true if it is not 0 (NaN is true); the result is bool.
 Expr operator!(const Expr& a);
 Expr operator&&(const Expr& a, const Expr& b);
 Expr operator||(const Expr& a, const Expr& b);
-// Comparisons: the result is bool. With a NaN != is true, all others are false.
+// Comparisons: the result is bool. With a NaN, != is true, other comparisons are false.
 Expr operator<(const Expr& a, const Expr& b);
 Expr operator<=(const Expr& a, const Expr& b);
 Expr operator>(const Expr& a, const Expr& b);
@@ -258,7 +259,7 @@ Expr abs(const Expr& x);      ///< the lowest integer stays
 Expr trunc(const Expr& x);    ///< toward zero; integers stay, as in floor and ceil
 Expr floor(const Expr& x);
 Expr ceil(const Expr& x);
-// The following take integers and bool as f32, and give f32.
+// The following functions convert integers and bool to f32, and return f32.
 Expr exp(const Expr& x);    ///< ~ 1 unit
 Expr log(const Expr& x);    ///< ~ 1 unit
 Expr exp2(const Expr& x);   ///< ~ 1 unit
@@ -277,27 +278,27 @@ Expr mul3(const Expr& a, const Expr& b, const Expr& c);  ///< (a * b) * c
 /// 64 random bits for (key, counter), integers taken as u64: Threefry-2x32-20 (Salmon et al., SC
 /// 2011).
 Expr threefry(const Expr& key, const Expr& counter);
-Expr threefry_light(const Expr& key, const Expr& counter);  ///< 12 rounds: faster, less sure
-/// A f32 in [0, 1) from 64 random bits: the upper 24 of them, times 2^-24. Integers of other types
-/// are converted by cast(bits, u64) first: small ones have no upper bits, and give 0.
+Expr threefry_light(const Expr& key, const Expr& counter);  ///< 12 rounds: faster, weaker
+/// A f32 in [0, 1) from 64 random bits: the upper 24 bits, times 2^-24. Integers of other types are
+/// first converted by cast(bits, u64): small values have no upper bits, and give 0.
 Expr uniform(const Expr& bits);
-/// Converts. Floats to integers truncate and saturate, NaN to 0; integers to smaller ones wrap;
-/// anything to bool is whether it is not 0; f16 and bf16 are rounded from f32. Throws
-/// invalid_argument for a number that is no DType.
+/// Converts. Floats to integers truncate and saturate, NaN gives 0; integers to smaller integers
+/// wrap; a conversion to bool is x != 0; f16 and bf16 are rounded from f32. Throws invalid_argument
+/// for a number that is no DType.
 Expr cast(const Expr& x, DType to);
-/// The same bits as another type of the same size. A NaN gives the bits of the positive quiet one
-/// without a payload, whichever it was. Throws invalid_argument for types of two sizes, and for
-/// bool from others.
+/// The same bits as another type of the same size. Any NaN gives the bits of the positive quiet NaN
+/// without a payload. Throws invalid_argument for types of different sizes, and for conversion of
+/// other types to bool.
 Expr bitcast(const Expr& x, DType to);
-/// The value of an index expression, as i64; it wraps.
+/// The value of an index expression, as i64; wraps.
 Expr embed(const Subscript& index);
 
 /// A subscript at a position that is computed from data: x(at(rows(i)), k) is element k of row
-/// rows(i). The position is any expression of an integer type; indices and numbers may be added to
-/// it, at(start()) + i, and it is an index of the side that it stands on. Read, a position that is
-/// outside counts as the nearest inside; on the left side of a statement, it leaves the iteration
-/// out (heddle/program.hpp, Computed positions). Throws invalid_argument for values that are no
-/// integers.
+/// rows(i). The position is any expression of an integer type; indices and numbers may be added,
+/// at(start()) + i. Indices inside the position count as indices of the side of the statement where
+/// at() stands. Read, a position outside the axis is clamped to the nearest one inside; on the left
+/// side of a statement, it skips the iteration (heddle/program.hpp, Computed positions). Throws
+/// invalid_argument for values that are not integers.
 [[nodiscard]] Subscript at(const Expr& position);
 
 }  // namespace heddle

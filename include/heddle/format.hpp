@@ -1,6 +1,6 @@
-// fmt formatters for everything of heddle that has to_string(): handles, events, errors. Needs fmt
-// (libfmt-dev); no other header of heddle does. Text is bounded, whatever the size of what it
-// describes.
+// fmt formatters for every heddle type with to_string(): handles, events, errors. Needs fmt
+// (libfmt-dev), unlike the other headers of heddle. The text is bounded, whatever the size of the
+// value.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace heddle {
 
-/// A type of heddle's that prints itself.
+/// A heddle type with to_string().
 template <class T>
 concept Printable =
     requires(const T& value) {

@@ -1,20 +1,20 @@
-// Graphs: functions of arrays, as a value. One thread builds a graph, from parameters by operations
-// on nodes; once it is finished, any thread may use it. Graphs lower to Programs (F3).
+// Graphs: functions of arrays, as values. A graph is built by one thread, from parameters and
+// operations on nodes; once finished, any thread may use it. Graphs lower to Programs (F3).
 //
-// Nodes are immutable. The same operation on the same nodes is the same node. Each knows its type,
-// the line that made it, and its scope. A handle keeps its graph.
+// Nodes are immutable. Applying the same operation to the same nodes gives the same node. A node
+// stores its type, source line and scope. A node handle keeps its graph alive.
 //
-// Shapes follow NumPy: operands of other shapes are broadcast, axes from the last one on, where an
-// extent is 1 or an axis is missing. Types follow heddle/expr.hpp: the common type of the operands;
-// numbers take the type of what they meet; f16 and bf16 are for storing, and computed as f32.
+// Shapes follow NumPy: operands are broadcast, aligned at the last axis, where an extent is 1 or an
+// axis is missing. Types follow heddle/expr.hpp: the result has the operands' common type; numbers
+// take the type of the other operand; f16 and bf16 are storage types, computed as f32.
 //
-// What does not fit throws Error(invalid_argument): it names the operation, its operands with their
-// types and the lines that made them, what was expected, and what to do. The graph may be used on:
-// nodes that the operation made on its way are needed by none, and finish() leaves them out.
+// Invalid operands throw Error(invalid_argument), which names the operation, the operands with
+// their types and the lines that made them, what was expected, and what to do. The graph remains
+// usable: finish() leaves out any nodes that the failed operation made.
 //
-// Not in graphs: loops and branches (the host's own, `where`, and unrolled loops do instead),
-// extents that are not known when the graph is built, strings, complex numbers, types of less than
-// a byte.
+// Not supported in graphs: loops and branches (use host loops, `where`, and unrolled loops
+// instead), extents unknown when the graph is built, strings, complex numbers, types smaller than a
+// byte.
 #pragma once
 
 #include <concepts>
@@ -44,8 +44,9 @@ namespace heddle {
 class Node;
 class Operand;
 
-/// The elementwise operations on nodes, found where an operand is a node: numbers alone make none.
-/// What each means: heddle/expr.hpp. Comparisons give bool arrays.
+/// The elementwise operations on nodes, found by argument-dependent lookup where an operand is a
+/// node; numbers alone do not make a node. heddle/expr.hpp defines every operation. Comparisons
+/// return bool arrays.
 struct NodeOperations {
   friend Node operator+(const Operand& a, const Operand& b);
   friend Node operator-(const Operand& a, const Operand& b);
@@ -96,30 +97,31 @@ struct NodeOperations {
   friend Node uniform(const Operand& bits);  ///< of u64 bits; random_uniform() takes a key
   friend Node cast(const Operand& x, DType to);
   friend Node bitcast(const Operand& x, DType to);
-  /// Between `low` and `high`: max(low, min(x, high)), which is `low` where low > high.
+  /// Clamps x: max(low, min(x, high)), which is `low` if low > high.
   friend Node clamp(const Operand& x, const Operand& low, const Operand& high);
 };
 
-/// An array of a graph, not computed yet: a cheap shared handle. A default one is of no graph, and
-/// refused wherever it is used.
+/// An array of a graph, not computed yet: a cheap shared handle. A default-constructed node belongs
+/// to no graph, and every operation refuses it.
 class Node : NodeOperations {
  public:
   Node() = default;
 
-  /// Stays where it is while the graph lives, whatever is added; dims() too.
+  /// The reference, like that of dims(), stays valid as long as the graph lives, even when nodes
+  /// are added.
   [[nodiscard]] const ArrayType& type() const;
   [[nodiscard]] DType dtype() const { return type().dtype; }
   [[nodiscard]] const Dims& dims() const { return type().dims; }
   [[nodiscard]] std::int64_t rank() const { return static_cast<std::int64_t>(dims().size()); }
-  /// The line that made it first.
+  /// The source line that first made the node.
   [[nodiscard]] std::source_location where() const;
-  /// "layers/3/attention": the scopes in which it was made first; empty outside of any.
+  /// The scopes in which the node was first made, "layers/3/attention"; empty outside any scope.
   [[nodiscard]] std::string scope() const;
-  /// Marks the node, with a message: its value comes back in GraphProgram::marked, for what runs
-  /// the graph to tell. Marks are part of the graph's text.
+  /// Marks the node with a message: GraphProgram::marked then includes its value, for the program's
+  /// runner to log. Marks are part of the graph's text.
   const Node& log(std::string message,
                   std::source_location where = std::source_location::current()) const;
-  /// "%7 add f32[32,10]": its place among the nodes of its graph, as it was built.
+  /// "%7 add f32[32,10]", where 7 is the node's position in the graph, in order of construction.
   [[nodiscard]] std::string to_string() const;
 
  private:
@@ -131,7 +133,7 @@ class Node : NodeOperations {
   std::uint32_t id_ = 0;
 };
 
-/// What an operation on nodes takes: a node, or a number. Knows the place of the call.
+/// An operand of an operation on nodes: a node or a number, with the source location of the call.
 class Operand : NodeOperations {
  public:
   Operand(const Node& node,  // NOLINT: implicit by design, x + y
@@ -141,7 +143,7 @@ class Operand : NodeOperations {
   Operand(T number,  // NOLINT: x * 2
           std::source_location where = std::source_location::current())
       : number_(Expr(number)), where_(where) {}
-  /// A default one where it is a number.
+  /// Default-constructed if the operand is a number.
   [[nodiscard]] const Node& node() const noexcept { return node_; }
   [[nodiscard]] const std::optional<Expr>& number() const noexcept { return number_; }
   [[nodiscard]] std::source_location where() const noexcept { return where_; }
@@ -152,39 +154,39 @@ class Operand : NodeOperations {
   std::source_location where_;
 };
 
-/// Axes of a node; negative ones count from the last: -1 is the last one.
+/// Axes of a node; a negative axis counts from the end: -1 is the last.
 using Axes = std::vector<std::int64_t>;
 
-/// A graph lowered: the program, and the tensors of the graph's parameters and results, in order,
-/// and of what Node::log() marked. Tensors of results and marks keep their values on the device. A
-/// parameter of which no element is needed is in no statement, so that no context has it
+/// A lowered graph: the program, and the tensors of the graph's parameters, results and nodes
+/// marked by Node::log(), in order. Tensors of results and marks keep their values on the device. A
+/// parameter without any needed element appears in no statement, so no context contains it
 /// (Context::contains()).
 struct GraphProgram {
   Program program;
   std::vector<Tensor> parameters;
   std::vector<Tensor> results;
   std::vector<Tensor> marked;
-  std::vector<std::string> messages;  ///< of `marked`
+  std::vector<std::string> messages;  ///< messages of `marked`
 };
 
-/// A function of arrays: parameters, nodes made of them, results. A shared handle: what is const of
-/// it is which graph it stands for, so that a const one builds as well.
+/// A function of arrays: parameters, nodes computed from them, results. A shared handle: const
+/// applies to the handle, not to the graph, so a const Graph can be built too.
 class Graph {
  public:
-  /// Throws invalid_argument where the name is empty.
+  /// Throws invalid_argument if the name is empty.
   explicit Graph(std::string name = "graph",
                  std::source_location where = std::source_location::current());
-  /// Copies are the same graph. Moving one copies it, so that none is ever empty.
+  /// A copy refers to the same graph. A move copies the handle, so no handle is ever empty.
   Graph(const Graph&) = default;
   Graph& operator=(const Graph&) = default;
 
-  /// The next argument. Names are for people: two parameters may have the same.
+  /// Adds the next argument. Names are for people: two parameters may have the same name.
   Node parameter(std::string name, ArrayType type,
                  std::source_location where = std::source_location::current()) const;
-  /// One element, of type f32 for fractions, i32 for integers, bool for bool; or as `dtype` says,
-  /// which integers beyond i32 need. Floats are rounded to the nearest f32 or f64, and 16-bit ones
-  /// from f32. Throws where a number is too large for its type, and where an integer or bool is not
-  /// exactly that number.
+  /// A scalar: f32 for fractions, i32 for integers, bool for bool; or of type `dtype`, which
+  /// integers beyond i32 need. Floats are rounded to the nearest f32 or f64; 16-bit floats are
+  /// rounded from f32. Throws if a number is too large for its type, or if an integer or bool type
+  /// cannot hold it exactly.
   template <Number T>
   Node constant(T number, std::source_location where = std::source_location::current()) const {
     constexpr DType dtype = std::same_as<T, bool>    ? DType::bool_
@@ -197,12 +199,13 @@ class Graph {
                 std::source_location where = std::source_location::current()) const {
     return scalar(Operand(number, where), dtype);
   }
-  /// 0, 1, 2, ... along `axis`, the same along all others.
+  /// 0, 1, 2, ... along `axis`, the same along other axes.
   Node iota(ArrayType type, std::int64_t axis = -1,
             std::source_location where = std::source_location::current()) const;
 
-  /// While it lives, what this graph makes is in the scope `name`, within those that were around
-  /// when it began; "" is none of its own. The one that began last decides, whichever ends first.
+  /// During the lifetime of a Scope, new nodes of the graph are in the scope `name`, nested in the
+  /// scopes open at its construction; "" adds no level. The scope constructed last applies,
+  /// whichever is destroyed first.
   class [[nodiscard]] Scope {
    public:
     Scope(const Graph& graph, std::string_view name);
@@ -215,33 +218,33 @@ class Graph {
   };
   [[nodiscard]] Scope scope(std::string_view name) const { return Scope(*this, name); }
 
-  /// Ends building: the graph computes these, in this order; a node may be listed twice. Throws
-  /// invalid_argument for none, for a node of no or another graph; failed_precondition the second
-  /// time.
+  /// Ends building: the graph computes `results`, in order; a node may be listed twice. Throws
+  /// invalid_argument for an empty list and for a node of no or another graph; failed_precondition
+  /// if the graph was finished already.
   const Graph& finish(std::vector<Node> results,
                       std::source_location where = std::source_location::current()) const;
 
   [[nodiscard]] const std::string& name() const noexcept;
   [[nodiscard]] bool finished() const noexcept;
-  /// In the order in which they were made.
+  /// The parameters, in the order in which they were made.
   [[nodiscard]] std::vector<Node> parameters() const;
   /// Empty before finish().
   [[nodiscard]] std::vector<Node> results() const;
-  /// All that was made, also what no result needs.
+  /// The number of nodes made, including nodes that no result needs.
   [[nodiscard]] std::size_t num_nodes() const noexcept;
 
-  // The following throw failed_precondition before finish().
+  // The following functions throw failed_precondition before finish().
 
-  /// Canonical text: the same construction prints the same bytes, whatever was built before. Holds
-  /// the parameters and what the results need; names are comments.
+  /// Canonical text: the same construction gives the same bytes, whatever was built before.
+  /// Contains the parameters and the nodes that the results need; names are comments.
   [[nodiscard]] std::string to_string() const;
   /// 128 bits of BLAKE2b of the text without names, as 32 hex digits.
   [[nodiscard]] std::string hash() const;
-  /// The graph of a text that to_string() gave, with the names and scopes of its comments. Throws
+  /// Parses a text from to_string(); names and scopes are read from its comments. Throws
   /// invalid_argument with line, column, what was expected and what was found.
   [[nodiscard]] static Graph parse(std::string_view text, std::string name = "graph",
                                    std::source_location where = std::source_location::current());
-  /// New tensors at each call.
+  /// The lowered program, with new tensors at every call.
   [[nodiscard]] GraphProgram program() const;
 
  private:

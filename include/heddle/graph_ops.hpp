@@ -1,7 +1,7 @@
-// Operations on the nodes of graphs beyond the elementwise ones of heddle/graph.hpp, which says
-// what all have in common. Axes count from 0, or from the end where negative; none may be listed
-// twice. Each call takes, as its last argument, the place that errors name. An error names the
-// operation that was called, and behind it one that it is made of where that was refused.
+// Operations on nodes of graphs, beyond the elementwise ones of heddle/graph.hpp, which documents
+// the rules common to all operations. Axes count from 0, or from the end if negative; a list names
+// an axis at most once. The last argument of every call is the source location for errors. An error
+// names the operation that was called, followed by the inner operation that was refused, if any.
 #pragma once
 
 #include <cstdint>
@@ -18,112 +18,114 @@ namespace heddle {
 
 using CallSite = std::source_location;
 
-// Layout: elements go elsewhere, and keep their values.
+// Layout: elements move, values stay the same.
 
-/// As NumPy: axes from the last one on, where an extent is 1 or the axis is missing. The result has
-/// shape `dims`.
+/// Broadcasts to shape `dims`, as NumPy does: aligned at the last axis, where an extent is 1 or an
+/// axis is missing.
 Node broadcast_to(const Node& x, const Dims& dims, CallSite where = CallSite::current());
-/// Axis k of x becomes axis axes[k] of the result, and has its extent or 1.
+/// Axis k of x becomes axis axes[k] of the result; x's extent there must be 1 or the result's.
 Node broadcast_in_dim(const Node& x, const Dims& dims, const Axes& axes,
                       CallSite where = CallSite::current());
-/// The same elements in row-major order, as many as before. One extent may be -1: what is left for
-/// it.
+/// The same elements in row-major order; their number must not change. One extent may be -1: it is
+/// computed from the others.
 Node reshape(const Node& x, const std::vector<std::int64_t>& dims,
              CallSite where = CallSite::current());
-/// Axis k of the result is axis order[k] of x; without an order all are reversed.
+/// Axis k of the result is axis order[k] of x; without an order the axes are reversed.
 Node transpose(const Node& x, const Axes& order = {}, CallSite where = CallSite::current());
-/// Without these axes, each of one element (others are refused); without a list, without all axes
-/// of one element.
+/// Removes the listed axes, which must have one element (longer axes are refused); without a list,
+/// removes every axis of one element.
 Node squeeze(const Node& x, const Axes& axes = {}, CallSite where = CallSite::current());
-/// With new axes of one element, at these places in the result.
+/// Inserts new axes of one element at the listed positions of the result.
 Node expand_dims(const Node& x, const Axes& axes, CallSite where = CallSite::current());
 
-/// Elements start, start + step, ... before `stop`. A negative start or stop counts from the end;
-/// what lies outside is cut off, as in Python. A negative step goes down; it begins at the last
-/// element, and ends with the first, unless said otherwise.
+/// The elements start, start + step, ... before `stop`. A negative start or stop counts from the
+/// end; bounds outside the axis are clamped, as in Python. With a negative step the range descends,
+/// by default from the last element to the first, inclusive.
 struct Range {
   static constexpr std::int64_t open = std::numeric_limits<std::int64_t>::min();
   std::int64_t start = open;
   std::int64_t stop = open;
   std::int64_t step = 1;
 };
-/// A range of each of the first axes; the others stay whole.
+/// One range for each leading axis; the remaining axes stay whole.
 Node slice(const Node& x, const std::vector<Range>& ranges, CallSite where = CallSite::current());
 Node slice(const Node& x, std::int64_t axis, Range range, CallSite where = CallSite::current());
-/// The last element first, along these axes; along all without a list.
+/// Reverses the listed axes; without a list, every axis.
 Node reverse(const Node& x, const Axes& axes = {}, CallSite where = CallSite::current());
-/// One after the other along `axis`, the only one in which their shapes may differ; types are
-/// joined.
+/// Joins the parts along `axis`, the only axis in which their shapes may differ; the result has the
+/// common type.
 Node concatenate(const std::vector<Node>& parts, std::int64_t axis = 0,
                  CallSite where = CallSite::current());
-/// Parts of one shape, one after the other along a new axis; types are joined.
+/// Joins parts of one shape along a new axis; the result has the common type.
 Node stack(const std::vector<Node>& parts, std::int64_t axis = 0,
            CallSite where = CallSite::current());
-/// `count` parts of one size along `axis`, whose extent is a multiple of `count`.
+/// Cuts x into `count` parts of equal size along `axis`, whose extent must be a multiple of
+/// `count`.
 std::vector<Node> split(const Node& x, std::int64_t count, std::int64_t axis = 0,
                         CallSite where = CallSite::current());
-/// Elements before and after each axis, and between each two of it. Negative `low` and `high` take
-/// elements away.
+/// The number of elements to insert before an axis, after it, and between neighbours. A negative
+/// `low` or `high` removes elements.
 struct Padding {
   std::int64_t low = 0, high = 0, interior = 0;
 };
-/// A padding for each of the first axes. `value`: a number, or a scalar node of a type whose values
-/// x holds all. What is negative takes away of the elements and of what others of that axis put
-/// there; refused where it is more than that.
+/// Pads the leading axes, one Padding per axis. `value`: a number, or a scalar node; x's type must
+/// be able to represent every value of its type. A negative amount removes original elements and
+/// inserted ones of the same axis; refused if it exceeds their number.
 Node pad(const Node& x, const Operand& value, const std::vector<Padding>& padding,
          CallSite where = CallSite::current());
-/// x on and below diagonal `diagonal` of the last two axes, else 0; triu: on and above it.
+/// tril: x on and below diagonal `diagonal` of the last two axes, 0 elsewhere; triu: on and above.
 Node tril(const Node& x, std::int64_t diagonal = 0, CallSite where = CallSite::current());
 Node triu(const Node& x, std::int64_t diagonal = 0, CallSite where = CallSite::current());
 
-// Contraction: sums of products. Sums have the type of the products, in an order that the schedule
-// decides (heddle/program.hpp).
+// Contraction: sums of products. Sums have the type of the products and are added in an order that
+// the schedule decides (heddle/program.hpp).
 
 struct DotAxes {
-  Axes contract_a{}, contract_b{};  ///< are summed over, in pairs
-  Axes batch_a{}, batch_b{};        ///< are common to both, in pairs: the first axes of the result
+  Axes contract_a{}, contract_b{};  ///< summed over, in pairs
+  Axes batch_a{}, batch_b{};        ///< kept, in pairs: the first axes of the result
 };
-/// The result's axes: batch axes, the others of a, the others of b.
+/// The result's axes: the batch axes, the remaining axes of a, the remaining axes of b.
 Node dot_general(const Node& a, const Node& b, const DotAxes& axes,
                  CallSite where = CallSite::current());
-/// As NumPy: the last axis of a with the last but one of b (or its only one); axes before these are
-/// broadcast.
+/// As NumPy: contracts the last axis of a with the last but one of b (or its only one); leading
+/// axes are broadcast.
 Node matmul(const Node& a, const Node& b, CallSite where = CallSite::current());
-/// "ij,jk->ik": a letter for each axis of each operand; those that are not in the result are summed
-/// over. All count in the common type. Without "->": letters that occur once, in alphabetical
-/// order. A letter may occur once in each operand. "..." is not known.
+/// "ij,jk->ik": a letter for every axis of an operand; letters missing in the result are summed
+/// over. Operands are converted to the common type. Without "->", the result has the letters that
+/// occur once, in alphabetical order. An operand must not repeat a letter. "..." is not supported.
 Node einsum(std::string_view spec, const std::vector<Node>& operands,
             CallSite where = CallSite::current());
 
 struct ConvOptions {
-  std::vector<std::int64_t> step{};  ///< of the filter, for each axis of space; else 1
-  /// Of the images with 0; `interior` is their dilation. These zeros take part: an infinite or NaN
-  /// weight that meets one gives NaN.
+  std::vector<std::int64_t> step{};  ///< stride of the filter, for each axis of space; else 1
+  /// Zero padding of the images; `interior` is their dilation. The zeros are multiplied too: an
+  /// infinite or NaN weight times a padding zero gives NaN.
   std::vector<Padding> padding{};
-  std::vector<std::int64_t> dilation{};  ///< of the filter; else 1
-  std::int64_t groups = 1;               ///< channels and filters are cut into as many
+  std::vector<std::int64_t> dilation{};  ///< dilation of the filter; else 1
+  std::int64_t groups = 1;  ///< number of groups that channels and filters are split into
 };
-/// Images x [count, channels, space...] and filters w [filters, channels / groups, space...] give
-/// [count, filters, space...]: the sum over channels and w of x(step * place + dilation * k) w(k).
-/// 1 to 3 axes of space; padded images of n elements and filters of k give
-/// (n - dilation * (k - 1) - 1) / step + 1.
+/// Convolution. Images x [count, channels, space...] and filters w [filters, channels / groups,
+/// space...] give [count, filters, space...]: the sum over channels and filter elements k of x(step
+/// * place + dilation * k) w(k). 1 to 3 axes of space; an axis of n elements after padding and a
+/// filter of k elements give (n - dilation * (k - 1) - 1) / step + 1 elements.
 Node conv(const Node& x, const Node& w, const ConvOptions& options = {},
           CallSite where = CallSite::current());
-/// The transpose of conv(): what its gradient gives for the images. x [count, filters, space...]
-/// and w as above give [count, channels, space...] of extent s + dilation * (k - 1) - low - high,
-/// where x is spread over s = (n - 1) * step + 1 places, or none where n is 0; `interior` is 0.
-/// Refused where conv() is: for no place left, but where the filter has one element and x none.
-/// Between and around the elements of x are zeros, which take part as those of conv() do.
+/// The transpose of conv(), i.e. its gradient with respect to the images. x [count, filters,
+/// space...] and w as above give [count, channels, space...] of extent s + dilation * (k - 1) - low
+/// - high, where x is spread over s = (n - 1) * step + 1 places, or over none if n is 0; `interior`
+/// must be 0. Refused where conv() would be refused for lack of a place, except if the filter has
+/// one element and x none. Zeros between and around the elements of x are multiplied, as in conv().
 Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options = {},
                      CallSite where = CallSite::current());
 
-// Reductions over `axes`, over all without a list. Sums and products keep the type of x (bool is
-// counted as i32; 16-bit floats are summed in f32 and rounded once); all and any give bool. Of one
-// element it is that element; of none: sum 0, product 1, all true, any false, mean and variance
-// NaN, logsumexp -inf, and others are refused. Sums begin with 0, so that of several -0 is 0.
+// Reductions over `axes`; without a list, over every axis. Sums and products keep the type of x
+// (bool is counted as i32; 16-bit floats are summed in f32 and rounded once); all() and any()
+// return bool. A reduction of one element returns the element. A reduction of no elements returns:
+// sum 0, product 1, all true, any false, mean and variance NaN, logsumexp -inf; other reductions
+// are refused. Sums begin with +0, so a sum of several -0 is 0.
 
 struct Reduce {
-  bool keep = false;  ///< the axes stay, with one element each
+  bool keep = false;  ///< reduced axes stay, with one element each
 };
 Node sum(const Node& x, const Axes& axes = {}, Reduce options = {},
          CallSite where = CallSite::current());
@@ -137,38 +139,40 @@ Node all(const Node& x, const Axes& axes = {}, Reduce options = {},
          CallSite where = CallSite::current());
 Node any(const Node& x, const Axes& axes = {}, Reduce options = {},
          CallSite where = CallSite::current());
-/// Integers are taken as f32, and 16-bit floats give f32.
+/// Integers are converted to f32; 16-bit floats give f32.
 Node mean(const Node& x, const Axes& axes = {}, Reduce options = {},
           CallSite where = CallSite::current());
-/// The mean of the squared distance to the mean, of the types that mean() has.
+/// The mean squared distance to the mean; result types as in mean().
 Node variance(const Node& x, const Axes& axes = {}, Reduce options = {},
               CallSite where = CallSite::current());
 /// log(sum(exp(x))), without overflow.
 Node logsumexp(const Node& x, const Axes& axes = {}, Reduce options = {},
                CallSite where = CallSite::current());
-/// The place of the largest element along `axis`, i64, of argmin() the smallest: the first of equal
-/// ones. Where there are NaN, the first of them, for both.
+/// The index of the largest element along `axis`, i64; argmin(): of the smallest. Of equal
+/// elements, the first; if there are NaN, the index of the first NaN, in both functions.
 Node argmax(const Node& x, std::int64_t axis = -1, Reduce options = {},
             CallSite where = CallSite::current());
 Node argmin(const Node& x, std::int64_t axis = -1, Reduce options = {},
             CallSite where = CallSite::current());
 
-/// A window over each of the last axes: places 0, step, 2 step, ... as long as it fits, so that an
-/// axis of n elements becomes one of (n - dilation * (size - 1) - 1) / step + 1. Refused where it
-/// never fits; pad() makes room. A window of one element has no place where there are no elements.
+/// A window over each of the last axes, at places 0, step, 2 step, ... as long as the window fits:
+/// an axis of n elements becomes one of (n - dilation * (size - 1) - 1) / step + 1. Refused if the
+/// window never fits; pad() makes room. A window of one element has no place on an axis without
+/// elements.
 struct Window {
   std::vector<std::int64_t> size{};
-  std::vector<std::int64_t> step{};      ///< without: the size
-  std::vector<std::int64_t> dilation{};  ///< the distance of its elements; without: 1
+  std::vector<std::int64_t> step{};      ///< default: the size
+  std::vector<std::int64_t> dilation{};  ///< distance of the window's elements; default: 1
 };
 Node window_sum(const Node& x, const Window& window, CallSite where = CallSite::current());
 Node window_maximum(const Node& x, const Window& window, CallSite where = CallSite::current());
 Node window_minimum(const Node& x, const Window& window, CallSite where = CallSite::current());
 struct Cumulate {
-  bool reverse = false;  ///< of the elements from each one on
+  bool reverse = false;  ///< accumulate from the last element down to each one
 };
-/// Of all elements up to each one along `axis`, in the shape and, but for bool, the type of x.
-/// Every element is rounded, 16-bit floats too: for long rows, cast(cumsum(cast(x, f64)), f32).
+/// Accumulates along `axis` up to and including each element. The result has the shape of x and,
+/// except for bool, its type. Every element is rounded, 16-bit floats too: for long rows, use
+/// cast(cumsum(cast(x, f64)), f32).
 Node cumsum(const Node& x, std::int64_t axis = -1, Cumulate options = {},
             CallSite where = CallSite::current());
 Node cumprod(const Node& x, std::int64_t axis = -1, Cumulate options = {},
@@ -176,75 +180,76 @@ Node cumprod(const Node& x, std::int64_t axis = -1, Cumulate options = {},
 Node cummax(const Node& x, std::int64_t axis = -1, Cumulate options = {},
             CallSite where = CallSite::current());
 
-// Indexing: places that are computed. Indices are integers. Read, a place that is outside counts as
-// the nearest inside, negative ones as 0; written, it is left out. Writes happen in the order of
-// the indices, row-major, so that the last of several to one place stays, and sums have one order.
+// Indexing with computed positions. Indices are integers. In reads, a position outside the axis is
+// clamped to the nearest one inside, a negative one to 0; writes outside are dropped. Writes happen
+// in row-major order of the indices: of several writes to one place the last remains, and sums have
+// one defined order.
 
-/// x at indices[0] along its first axis, indices[1] along its second, ...: indices of one shape b
-/// for the first m axes of x give [b..., the other axes of x].
+/// Reads x at indices[0] along its first axis, indices[1] along its second, ...: m indices of one
+/// shape b give [b..., the remaining axes of x].
 Node gather(const Node& x, const std::vector<Node>& indices, CallSite where = CallSite::current());
-/// The slices of x at `indices` along `axis`, which the axes of `indices` take the place of.
+/// The slices of x at `indices` along `axis`; the axes of `indices` replace `axis` in the result.
 Node take(const Node& x, const Node& indices, std::int64_t axis = 0,
           CallSite where = CallSite::current());
-/// result[i, j, k] = x[i, indices[i, j, k], k] for axis 1: other axes are alike.
+/// result[i, j, k] = x[i, indices[i, j, k], k] for axis 1; the same for other axes.
 Node take_along_axis(const Node& x, const Node& indices, std::int64_t axis = -1,
                      CallSite where = CallSite::current());
-/// The window of `sizes` elements that begins at starts: scalars, a number or a node for each axis
-/// of x. One that does not fit is moved inside.
+/// The window of `sizes` elements that begins at `starts`: a scalar (number or node) for each axis
+/// of x. A window that does not fit is moved inside x.
 Node dynamic_slice(const Node& x, const std::vector<Operand>& starts, const Dims& sizes,
                    CallSite where = CallSite::current());
-/// x with `update` in such a window, moved inside as well; of a type whose values x holds all.
+/// x with `update` written to a window, placed as in dynamic_slice(). x's type must be able to
+/// represent every value of update's type.
 Node dynamic_update_slice(const Node& x, const Node& update, const std::vector<Operand>& starts,
                           CallSite where = CallSite::current());
-/// What scatter() makes of an element and an update.
+/// How scatter() combines an element with an update.
 enum class Scatter : std::uint8_t { set, add, multiply, maximum, minimum };
-/// x, into which updates go at the places that gather() would read: updates [b..., the other axes
-/// of x], of a type whose values x holds all. Floats are rounded after each: where many meet,
-/// cast() x and updates to f64 before, and the result back.
+/// x with `updates` [b..., the remaining axes of x] written where gather() would read. x's type
+/// must be able to represent every value of the type of `updates`. Floats are rounded after every
+/// update: if many updates meet, cast() x and updates to f64 before, and the result back.
 Node scatter(const Node& x, const std::vector<Node>& indices, const Node& updates,
              Scatter how = Scatter::set, CallSite where = CallSite::current());
 
-// Order. Numbers come in rising order, false before true, and NaN comes behind all numbers. -0 and
-// 0 are equal, and so are all NaN; equal elements stay in the order of their places, whichever
-// direction is asked for.
+// Order: ascending, false before true, NaN after every number. -0 equals 0, and NaN equals NaN;
+// sorting is stable in both directions.
 
 struct Sort {
-  bool descending = false;  ///< the highest first, and NaN before all numbers
+  bool descending = false;  ///< the largest first, and NaN before every number
 };
-/// Along `axis`.
+/// Sorts along `axis`.
 Node sort(const Node& x, std::int64_t axis = -1, Sort options = {},
           CallSite where = CallSite::current());
-/// Operands of one shape, all moved alike: into the order of the first one, where it is equal of
-/// the second one, and so on for the first `keys` of them.
+/// Permutes operands of one shape alike: sorted by the first operand, ties by the second, and so on
+/// for the first `keys` operands.
 std::vector<Node> sort(const std::vector<Node>& operands, std::int64_t axis = -1,
                        std::int64_t keys = 1, Sort options = {},
                        CallSite where = CallSite::current());
-/// The places along `axis` of the elements that sort() gives, i64.
+/// The positions along `axis` of the elements that sort() returns, i64.
 Node argsort(const Node& x, std::int64_t axis = -1, Sort options = {},
              CallSite where = CallSite::current());
 struct TopK {
   Node values;
-  Node indices;  ///< their places along the axis, i64
+  Node indices;  ///< positions along the axis, i64
 };
-/// The first k elements along `axis` of what sort() gives descending: a NaN counts as larger than
-/// all numbers, and of equal elements the first ones are taken.
+/// The first k elements along `axis` of a descending sort(): NaN counts as larger than every
+/// number, and of equal elements the first ones are taken.
 TopK top_k(const Node& x, std::int64_t k, std::int64_t axis = -1,
            CallSite where = CallSite::current());
 enum class Side : std::uint8_t { left, right };
-/// For each value, how many elements of `sorted`, which has one axis and is in rising order, come
-/// before it: left, or not behind it: right. i64. Where `sorted` is not in order, any number from 0
-/// to its extent.
+/// For each value, the number of elements of `sorted` before its insertion point, i64: elements
+/// less than the value (left), or not greater (right). `sorted` has one axis, in ascending order;
+/// if it is not in order, the result is any number from 0 to its extent.
 Node searchsorted(const Node& sorted, const Node& values, Side side = Side::left,
                   CallSite where = CallSite::current());
 
-// Layers of networks, made of the above, in the shape of x. Integers are taken as f32, and 16-bit
-// floats give f32.
+// Layers of networks, composed of the operations above; results have the shape of x. Integers are
+// converted to f32; 16-bit floats give f32.
 
 /// exp(x) / sum(exp(x)) along `axis`, without overflow. Refused for an axis without elements.
 Node softmax(const Node& x, std::int64_t axis = -1, CallSite where = CallSite::current());
-/// log(softmax(x)), without the loss of small ones. Refused as softmax() is.
+/// log(softmax(x)), without loss of small values. Refused as softmax() is.
 Node log_softmax(const Node& x, std::int64_t axis = -1, CallSite where = CallSite::current());
-/// (x - mean) / sqrt(variance + epsilon) over the last axis, times `scale`, plus `shift`, which
+/// (x - mean) / sqrt(variance + epsilon) over the last axis, times `scale`, plus `shift`. Both are
 /// broadcast to the shape of x.
 Node layer_norm(const Node& x, const Node& scale, const Node& shift, double epsilon = 1e-5,
                 CallSite where = CallSite::current());
@@ -254,46 +259,48 @@ Node rms_norm(const Node& x, const Node& scale, double epsilon = 1e-5,
 Node gelu(const Node& x, CallSite where = CallSite::current());  ///< x (1 + erf(x / sqrt(2))) / 2
 Node silu(const Node& x, CallSite where = CallSite::current());  ///< x / (1 + exp(-x))
 Node sigmoid(const Node& x, CallSite where = CallSite::current());  ///< 1 / (1 + exp(-x))
-/// 1 where the last axis is at indices(...), else 0: [..., depth]. Indices outside give none.
+/// [..., depth]: 1 where the position along the last axis equals indices(...), else 0. An index
+/// outside gives zeros only.
 Node one_hot(const Node& indices, std::int64_t depth, DType dtype = DType::f32,
              CallSite where = CallSite::current());
-/// -log_softmax(logits) at `labels`, in the shape of `labels`: the last axis of `logits` is that of
-/// classes, and the others are those of labels, integers; a label that is outside counts as the
-/// nearest inside. Rows that have none: select(labels < 0, 0, cross_entropy(logits, labels)).
+/// -log_softmax(logits) at `labels`, in the shape of `labels` (integers): the last axis of `logits`
+/// is the class, the leading axes are those of `labels`. A label outside is clamped to the nearest
+/// class. For rows without a label: select(labels < 0, 0, cross_entropy(logits, labels)).
 Node cross_entropy(const Node& logits, const Node& labels, CallSite where = CallSite::current());
 struct AttentionOptions {
-  bool causal = false;  ///< a query sees keys up to its own place; the last query sees all
+  bool causal = false;  ///< a query sees keys up to its own position; the last query sees every key
   double scale = 0;     ///< 0: 1 / sqrt(depth)
 };
-/// softmax(scale q k^T) v over the last two axes: q [..., m, depth], k [..., n, depth], v [..., n,
-/// e], n at least 1, give [..., m, e]. `mask`: bool, broadcast to [..., m, n]; where it is false, a
-/// key is not seen. A query that sees none gives NaN. The values of keys that are not seen take
-/// part with weight 0, so that those have to be finite.
+/// softmax(scale q k^T) v over the last two axes: q [..., m, depth], k [..., n, depth] and v [...,
+/// n, e], n at least 1, give [..., m, e]. `mask`: bool, broadcast to [..., m, n]; false hides a
+/// key. A query that sees no key gives NaN. Values of hidden keys are multiplied by weight 0, so
+/// they must be finite.
 Node attention(const Node& q, const Node& k, const Node& v, const AttentionOptions& options = {},
                const Node& mask = {}, CallSite where = CallSite::current());
 
-// Random numbers. A key is a u64 scalar; the counter of an element is its row-major place, so bits
-// depend on nothing else. Threefry-2x32-20 (Salmon et al., SC 2011).
+// Random numbers: Threefry-2x32-20 (Salmon et al., SC 2011). A key is a u64 scalar; the counter of
+// an element is its row-major position. The bits depend on the key and the counter only.
 
-/// [count] new keys.
+/// New keys, [count].
 Node split_key(const Node& key, std::int64_t count, CallSite where = CallSite::current());
-/// A key for this and that: a step, say, which may be computed; an integer, modulo 2^64.
+/// A key derived from `key` and `data`: an integer, modulo 2^64, possibly a computed node such as a
+/// step.
 Node fold_in(const Node& key, const Operand& data, CallSite where = CallSite::current());
 Node random_bits(const Node& key, const Dims& dims, CallSite where = CallSite::current());  ///< u64
-/// f32, at least 0 and below 1, in steps of 2^-24. uniform() makes the same of bits.
+/// f32 in [0, 1), in steps of 2^-24. uniform() converts bits in the same way.
 Node random_uniform(const Node& key, const Dims& dims, CallSite where = CallSite::current());
 /// Mean 0 and variance 1, f32 (Box and Muller, 1958).
 Node random_normal(const Node& key, const Dims& dims, CallSite where = CallSite::current());
-/// bool[dims]: true with this probability: a number from 0 to 1, or a node that broadcasts to
-/// `dims`, of whose elements those below 0 count as 0, and those above 1 as 1.
+/// bool[dims], true with the given probability: a number from 0 to 1, or a node that broadcasts to
+/// `dims`; elements below 0 count as 0, above 1 as 1.
 Node bernoulli(const Node& key, const Operand& probability, const Dims& dims,
                CallSite where = CallSite::current());
-/// One place along the last axis of `logits`, i64, each with the probability that softmax gives it
-/// (Gumbel's maximum): in the shape of `logits` without that axis.
+/// Draws one position along the last axis of `logits`, i64, with the probabilities of
+/// softmax(logits) (Gumbel-max). The result has the shape of `logits` without the last axis.
 Node categorical(const Node& key, const Node& logits, CallSite where = CallSite::current());
-/// 0, 1, ... below `count`, i64, in a random order.
+/// 0, 1, ..., count - 1 in random order, i64.
 Node permutation(const Node& key, std::int64_t count, CallSite where = CallSite::current());
-/// x / (1 - rate) where a random number is not below `rate`, else 0.
+/// x / (1 - rate) where a random number is at least `rate`, else 0.
 Node dropout(const Node& x, const Node& key, double rate, CallSite where = CallSite::current());
 
 }  // namespace heddle

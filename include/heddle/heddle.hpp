@@ -1,5 +1,6 @@
-// Everything of heddle that programs use. Letters with numbers in comments, such as D7, are clauses
-// of the contract: share/doc/heddle/contract.md.
+// Includes the heddle headers that programs use; heddle/simulation.hpp and heddle/format.hpp are
+// separate. A letter with a number in a comment, such as D7, cites a clause of the contract:
+// share/doc/heddle/contract.md.
 #pragma once
 
 #include "heddle/array.hpp"          // IWYU pragma: export

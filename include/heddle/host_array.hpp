@@ -1,9 +1,9 @@
 // HostArray: an array in host memory, owned or borrowed, with initialisers. A shared handle: copies
-// share the memory. The runtime orders the transfers of all devices from and to it, by
-// Context::from_host() and Context::to_host(); the host orders its own accesses with these, by
-// their events. Sync::check looks at what at(), set(), set_written(), to_string() and values()
-// touch, the last as a read of all when it is called, and not at data(). Moving one copies it, so
-// that none is ever empty.
+// share the memory. A move copies the handle, so no handle is ever empty. The runtime orders
+// transfers of different devices from and to a HostArray (Context::from_host(),
+// Context::to_host()); the host orders its own accesses with transfers by waiting for their events.
+// Sync::check checks accesses by at(), set(), set_written(), to_string() and values() (counted as a
+// read of the whole array at the time of the call), but not accesses through data().
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,13 @@ namespace heddle {
 
 class HostArray {
  public:
-  /// Zero-filled, 64-byte aligned. This and the functions below throw invalid_argument where the
-  /// size overflows and for a number that is no DType, and exhausted without memory.
+  /// Zero-filled, 64-byte aligned. The constructor and the functions below throw invalid_argument
+  /// if the size overflows and for a number that is no DType, and exhausted without memory.
   explicit HostArray(ArrayType type);
   HostArray(const HostArray&) = default;
   HostArray& operator=(const HostArray&) = default;
 
-  /// An array with a copy of `values`, row-major. Their count must be that of the elements.
+  /// A copy of `values`, row-major. Their number must be the number of elements.
   template <class T>
   static HostArray of(Dims dims, std::span<const T> values) {
     return copy_of(ArrayType{dtype_of_v<T>, std::move(dims)}, values.data(), values.size());
@@ -41,22 +41,23 @@ class HostArray {
   static HostArray of(Dims dims, const std::vector<T>& values) {
     return of<T>(std::move(dims), std::span<const T>(values));
   }
-  /// Borrows memory that the caller keeps alive and large enough while any tensor uses it (D4). Of
-  /// two that borrow the same bytes nobody knows it: the order between them is the caller's.
+  /// Borrows memory that the caller keeps alive and large enough while any tensor uses it (D4).
+  /// heddle does not detect two arrays that borrow the same bytes: the caller orders their uses.
   static HostArray borrow(ArrayType type, void* data);
 
-  /// An array of `values` (converted to the dtype), row-major, which repeat from the start where
-  /// they are fewer. `strict`: another count than that of the elements is invalid_argument.
+  /// An array of `values` (converted to the dtype), row-major, repeated from the start if they are
+  /// fewer than the elements. `strict`: throws invalid_argument if their number is not the number
+  /// of elements.
   static HostArray fill(ArrayType type, std::span<const double> values, bool strict = false);
   /// An array whose element k, in row-major order, is k (converted to the dtype).
   static HostArray range(ArrayType type);
-  /// Random numbers, uniform in [0, 1), from Threefry-2x32-20 with this seed: the same everywhere.
-  /// Floating dtypes only.
+  /// Random numbers, uniform in [0, 1), from Threefry-2x32-20 with this seed: the same on every
+  /// machine. Floating dtypes only.
   static HostArray uniform(ArrayType type, std::uint64_t seed);
   /// Maps a regular file of raw row-major elements, copy-on-write. Throws not_found, or
-  /// invalid_argument when it is another kind of file, or when its byte size is not that of the
-  /// type (both sizes named). A file that somebody cuts short later raises SIGBUS where its missing
-  /// pages are read, as mmap() does: read what others may cut into an array of your own instead.
+  /// invalid_argument if the path is not a regular file or if its byte size is not that of the type
+  /// (names both sizes). If another program truncates the file later, reading a missing page raises
+  /// SIGBUS, as with mmap(): if a file may be truncated, read its content into an array instead.
   static HostArray map_file(ArrayType type, const std::filesystem::path& path);
 
   [[nodiscard]] const ArrayType& type() const noexcept { return type_; }
@@ -79,11 +80,11 @@ class HostArray {
   /// Sets element k from a double (converted as compiled code converts).
   void set(std::int64_t k, double value,
            std::source_location where = std::source_location::current()) const;
-  /// The host has written all of it anew: what transfers that have ended badly should have left
-  /// there is not missing any more (D9).
+  /// Declares that the host has rewritten the whole array: values that transfers which ended badly
+  /// should have written count as present again (D9).
   void set_written(std::source_location where = std::source_location::current()) const noexcept;
 
-  /// Rows and columns with elision: bounded text whatever the size.
+  /// Rows and columns with elision: bounded text for arrays of any size.
   [[nodiscard]] std::string to_string(
       std::source_location where = std::source_location::current()) const;
 
@@ -96,12 +97,12 @@ class HostArray {
 
   ArrayType type_;
   std::shared_ptr<jit::HostStorage> state_;
-  void* data_;  // its memory
+  void* data_;  // the storage's memory
 };
 
 /// Renders row-major elements with elision: at most `edge` items at each end of an axis, and about
-/// 8,192 characters; all of them where `edge` is the largest int. Throws
-/// invalid_argument for a type that no array has.
+/// 8,192 characters; the whole array if `edge` is the largest int. Throws invalid_argument for a
+/// type that no array can have.
 [[nodiscard]] std::string render_array(const ArrayType& type, const void* data, int edge = 3);
 
 }  // namespace heddle

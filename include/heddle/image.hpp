@@ -1,5 +1,5 @@
-// Image: compiled kernels, free of any device. A compiler makes it, caches hold it, and a physical
-// device loads it (heddle/devices/device.hpp). An immutable value; any thread.
+// Image: compiled kernels, independent of any device. A compiler makes an image, caches store it,
+// and a physical device loads it (heddle/devices/device.hpp). An immutable value; any thread.
 #pragma once
 
 #include <array>
@@ -17,15 +17,15 @@
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// A sum (XXH3-128) that finds damage, not malice.
+/// A checksum (XXH3-128) that detects damage, not malice.
 struct Checksum {
   std::uint64_t high = 0, low = 0;
   friend auto operator<=>(const Checksum&, const Checksum&) = default;
 };
 [[nodiscard]] Checksum checksum(std::span<const std::byte> bytes) noexcept;
 
-/// What a kernel is launched as on a device that runs many threads at once: how many groups there
-/// are, and how many threads in each. On a host it is called once.
+/// The launch shape of a kernel on a device that runs many threads at once: the numbers of groups,
+/// and of threads per group. On a host the kernel is called once.
 struct LaunchShape {
   std::array<std::uint32_t, 3> groups{1, 1, 1};
   std::array<std::uint32_t, 3> threads{1, 1, 1};
@@ -33,25 +33,26 @@ struct LaunchShape {
 };
 
 struct ImageKernel {
-  std::string symbol;  ///< names a function of type heddle_kernel_function (heddle/kernel.h)
+  std::string symbol;  ///< name of a function of type heddle_kernel_function (heddle/kernel.h)
   LaunchShape shape{};
   friend bool operator==(const ImageKernel&, const ImageKernel&) = default;
 };
 
-/// The kind of an image that is a shared library for this machine: "elf-x86-64", "elf-aarch64", ...
+/// The kind of an image that is a shared library for the present machine: "elf-x86-64",
+/// "elf-aarch64", ...
 [[nodiscard]] std::string_view host_image_kind() noexcept;
 /// The kind of an image without bytes, whose kernels do nothing.
 [[gnu::visibility("hidden")]] inline constexpr std::string_view null_image_kind = "null";
-/// The symbol that a library of kernels defines besides them: a uint32_t, HEDDLE_KERNEL_ABI.
+/// A symbol that every library of kernels defines: a uint32_t, HEDDLE_KERNEL_ABI.
 [[gnu::visibility("hidden")]] inline constexpr const char* unit_abi_symbol = "heddle_unit_abi";
-/// No image comes near this; a larger one is refused rather than read.
+/// An upper bound on the size of images; a larger one is refused without being read.
 inline constexpr std::size_t image_bytes_max = std::size_t{256} << 20;
 
-/// A shared handle that moving copies, so that none is ever empty.
+/// A shared handle; a move copies the handle, so no handle is ever empty.
 class Image {
  public:
-  /// `sum` is that of the bytes, taken as early as possible, so that check() finds what befell them
-  /// since.
+  /// `sum` is the checksum of the bytes, computed as early as possible, so that check() detects
+  /// later damage.
   Image(std::string kind, std::vector<std::byte> bytes, const Checksum& sum,
         std::vector<ImageKernel> kernels);
   Image(const Image&) = default;
@@ -60,14 +61,15 @@ class Image {
   [[nodiscard]] const std::string& kind() const noexcept { return data_->kind; }
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return data_->bytes; }
   [[nodiscard]] const Checksum& sum() const noexcept { return data_->sum; }
-  /// The kernels, in the order by which launches number them.
+  /// The kernels, in the order of their launch numbers.
   [[nodiscard]] const std::vector<ImageKernel>& kernels() const noexcept { return data_->kernels; }
-  /// The checksum of all of it: equal images are loaded once.
+  /// The checksum of the whole image: equal images are loaded once.
   [[nodiscard]] const Checksum& hash() const noexcept { return data_->hash; }
 
-  /// ok, or compile_failed saying what is wrong: the bytes are not those of the sum; or, of kind
-  /// host_image_kind(), they are no whole shared library for this machine with its kernels, of this
-  /// kernel ABI. Loads and runs nothing: loading a library that was cut short ends in SIGBUS.
+  /// ok, or compile_failed with the reason: the bytes do not match the checksum; or, for kind
+  /// host_image_kind(), they are not a complete shared library for the present machine, with the
+  /// kernels and this kernel ABI. Neither loads nor runs code: loading a truncated library raises
+  /// SIGBUS.
   [[nodiscard]] Status check() const;
 
  private:

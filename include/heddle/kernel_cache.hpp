@@ -1,4 +1,4 @@
-// What the cache of compiled kernels did: counters for programs and people. Values; any thread.
+// Counters of the cache of compiled kernels. Values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,30 +9,31 @@
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// How often compiling ended in which way (J11). A unit is what one call of the compiler makes. The
-/// first group counts units asked for, each by one of its counters; the second says why units were
-/// not taken from disk, the third what became of those that were to be kept.
+/// Outcomes of compiling, counted per unit (J11): a unit is the result of one compiler call. Every
+/// requested unit is counted once in the first group. The second group counts why units were not
+/// taken from disk, the third how storing units ended.
 struct KernelCacheCounters {
-  std::uint64_t memory_hits = 0;  ///< found in memory: its image, or the program itself
-  std::uint64_t shared = 0;       ///< another thread was compiling the same
+  std::uint64_t memory_hits = 0;  ///< found in memory: the image, or the program itself
+  std::uint64_t shared = 0;       ///< another thread was compiling the same unit
   std::uint64_t disk_hits = 0;    ///< found on disk
-  std::uint64_t compiled = 0;     ///< made by the compiler
+  std::uint64_t compiled = 0;     ///< compiled
 
   std::uint64_t absent = 0;         ///< there was no entry
-  std::uint64_t corrupt = 0;        ///< its checksum, key or library was wrong
-  std::uint64_t truncated = 0;      ///< it was cut short
-  std::uint64_t other_version = 0;  ///< its format is of another heddle
-  std::uint64_t foreign = 0;  ///< entry or directory is another user's, open to others, or a link
-  std::uint64_t unreadable = 0;  ///< the system refused
-  std::uint64_t disabled = 0;    ///< switched off, or code that is for certain addresses only
+  std::uint64_t corrupt = 0;        ///< the entry's checksum, key or library was wrong
+  std::uint64_t truncated = 0;      ///< the entry was cut short
+  std::uint64_t other_version = 0;  ///< the entry's format belongs to another version of heddle
+  /// entry or directory belongs to another user, is open to others, or is a link
+  std::uint64_t foreign = 0;
+  std::uint64_t unreadable = 0;  ///< the system refused to read
+  std::uint64_t disabled = 0;    ///< switched off, or code for fixed addresses
 
-  std::uint64_t stored = 0;      ///< kept
-  std::uint64_t unwritable = 0;  ///< the system refused
-  std::uint64_t full = 0;        ///< no space left, or larger than the cache may be
-  std::uint64_t evicted = 0;     ///< entries that went, least recently used first
+  std::uint64_t stored = 0;      ///< stored
+  std::uint64_t unwritable = 0;  ///< the system refused to write
+  std::uint64_t full = 0;        ///< no space left, or larger than the cache's limit
+  std::uint64_t evicted = 0;     ///< entries removed, least recently used first
 };
 
-/// A counter and its name; kernel_cache_counters has all of them, in order.
+/// A counter and its name; kernel_cache_counters lists every counter, in order.
 struct KernelCacheCounter {
   const char* name;
   std::uint64_t KernelCacheCounters::* value;
@@ -55,14 +56,14 @@ struct KernelCacheCounter {
     {"evicted", &KernelCacheCounters::evicted},
 };
 
-/// A cache on disk as it stands.
+/// The present state of a cache on disk.
 struct KernelCacheInfo {
-  std::string directory;  ///< empty: there is none
-  std::string refusal;    ///< why it is not used; empty: it is
+  std::string directory;  ///< empty: no directory
+  std::string refusal;    ///< why the cache is not used; empty if it is used
   std::uint64_t entries = 0;
   std::uint64_t bytes = 0;
   std::uint64_t bytes_max = 0;
-  KernelCacheCounters counters;  ///< sums over all processes that used it and ended
+  KernelCacheCounters counters;  ///< sums over the processes that used the cache and have ended
 };
 
 }  // namespace heddle

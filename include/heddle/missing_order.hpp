@@ -1,4 +1,4 @@
-// MissingOrder: what Sync::check tells: two uses of one memory that nothing puts in order.
+// MissingOrder: a race reported by Sync::check: two uses of one memory without an order.
 #pragma once
 
 #include <cstddef>
@@ -11,29 +11,29 @@
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// Two uses of the same bytes, of which one writes, and no event, wait or device puts the later
-/// submitted one after the other: it may come before, or in between.
+/// Two uses of the same bytes, at least one of them a write, that no event, wait or device orders:
+/// the use submitted later may run before or during the earlier one.
 struct MissingOrder {
   struct Use {
-    std::string label{};       ///< the task's: "matmul", "copy"; or what the host did
+    std::string label{};       ///< the task's label: "matmul", "copy"; or the host's action
     std::string device{};      ///< "cc:0.1"; "the host"
-    std::uint64_t ticket = 0;  ///< 0: the host's
-    Event event{};             ///< the task's
+    std::uint64_t ticket = 0;  ///< 0: a use by the host
+    Event event{};             ///< the task's event
     bool writes = false;
-    std::size_t begin = 0, end = 0;  ///< bytes of the memory
-    std::source_location site{};     ///< where it was asked for; line 0: not known
-    bool lists_events = false;       ///< the call there takes events to come after
+    std::size_t begin = 0, end = 0;  ///< range of bytes in the memory
+    std::source_location site{};     ///< where the use was requested; line 0: unknown
+    bool lists_events = false;       ///< whether the call at `site` takes events to wait for
     /// "'matmul' (cc:0.1#7) reads bytes 0 to 16, asked for at FILE:12".
     [[nodiscard]] std::string to_string() const;
   };
   std::string memory{};   ///< "tensor 'x' f32[4]"
-  Use before{}, after{};  ///< in the order in which they were submitted
+  Use before{}, after{};  ///< in the order of submission
 
-  /// What gives the order: "submit 'matmul' (cc:0.1#7) with .after = {the event of 'copy'
-  /// (cc:0.0#3)}"; where the call takes no events, a wait of its device or, for what the host does
-  /// itself, of the host.
+  /// How to add the order: "submit 'matmul' (cc:0.1#7) with .after = {the event of 'copy'
+  /// (cc:0.0#3)}"; if the call takes no events, a wait of its device or, for a use by the host, of
+  /// the host.
   [[nodiscard]] std::string mend() const;
-  /// All of it, in lines.
+  /// The whole report, in several lines.
   [[nodiscard]] std::string to_string() const;
 };
 

@@ -1,4 +1,5 @@
-// Padding: arguments of many sizes as arguments of few, so that an executor compiles few graphs.
+// Padding: maps arguments of many sizes to arguments of few sizes, so that an executor compiles few
+// graphs.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +12,17 @@
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// The least of `sizes`, in any order, that is at least `extent`. Throws invalid_argument, naming
-/// them, where there is none. Any thread.
+/// The smallest of `sizes` (in any order) that is at least `extent`. Throws invalid_argument,
+/// naming `sizes`, if there is none. Thread-safe.
 [[nodiscard]] std::int64_t padded_extent(std::int64_t extent, const Dims& sizes);
 
-/// The same elements, and `value` behind them along `axis`, which has the next of these sizes; -1
-/// is the last axis. Throws invalid_argument for an axis that is none, for a value that the type
-/// does not hold (floats are rounded), and as padded_extent().
+/// Extends `axis` (-1 is the last axis) to padded_extent() of its extent, with `value` in the new
+/// elements. Throws invalid_argument for an axis that does not exist, for a value that the type
+/// cannot represent (floats are rounded), and as padded_extent().
 [[nodiscard]] HostArray padded(const HostArray& array, std::int64_t axis, const Dims& sizes,
                                double value = 0);
-/// The same on the array's device, with zeros: copies that its timeline makes, one for each index
-/// of the axes before `axis`. Nobody waits for them here. Throws as Array::copy_to() too.
+/// Pads with zeros, on the array's device: copies on the device's timeline, one for each index of
+/// the axes before `axis`. Does not wait. Also throws as Array::copy_to().
 [[nodiscard]] Array padded(const Array& array, std::int64_t axis, const Dims& sizes,
                            std::source_location where = std::source_location::current());
 

@@ -1,5 +1,5 @@
-// Pending: the result of a compile that goes on meanwhile (Backend::compile_async). A shared
-// handle; moving one copies it, so that none is ever empty. Any thread may use it.
+// Pending: the result of a compile in progress (Backend::compile_async). A shared handle; a move
+// copies the handle, so no handle is ever empty. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -17,9 +17,10 @@ struct PendingState;
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// A compile under way, which ends by itself also when the last handle goes. A failure that get(),
-/// wait_for() and the event have told nobody goes to the log, once, when the compile has ended and
-/// the last handle is gone; that of a cancelled compile does not.
+/// A compile in progress, which completes even if the last handle is destroyed. A failure that
+/// neither get() nor wait_for() nor the event has reported to a caller is logged once, when the
+/// compile has ended and the last handle is destroyed; the failure of a cancelled compile is not
+/// logged.
 template <class T>
 class Pending {
  public:
@@ -27,17 +28,17 @@ class Pending {
   Pending& operator=(const Pending&) = default;
 
   [[nodiscard]] bool done() const noexcept;
-  /// Done when the compile is; fails as it did: with the Status of the Error that get() throws.
-  /// Devices may wait for it, callbacks and descriptors may be had of it.
+  /// Done when the compile is done; fails with the Status of the Error that get() throws. Devices
+  /// may wait for the event; callbacks and descriptors work as for any event.
   [[nodiscard]] const Event& event() const noexcept;
-  /// Waits, then gives the result, or throws what the compile threw. Throws failed_precondition in
-  /// a function that is being traced, where the compile waits for that function.
+  /// Waits, then returns the result or rethrows the compile's error. Throws failed_precondition
+  /// inside a function being traced, if the compile waits for that trace.
   [[nodiscard]] T get() const;
-  /// Waits for the compile up to `timeout`, then gives how it ended. `deadline` when it still goes
-  /// on, or when its own time was over: done() tells which.
+  /// Waits for the compile up to `timeout`, then returns its status. `deadline` if the compile is
+  /// still running or ran out of its own time: done() tells which.
   Status wait_for(std::chrono::nanoseconds timeout) const noexcept;
-  /// Asks the compile to end: a compiler that runs is killed, and get() throws `cancelled`. A
-  /// compile that is done stays so.
+  /// Requests the compile to end: a running compiler is killed, and get() throws `cancelled`. No
+  /// effect on a finished compile.
   void cancel() const noexcept;
 
  private:

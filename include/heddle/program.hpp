@@ -1,48 +1,49 @@
-// Programs: ordered assignments over tensors, what they mean, and what they read and write. Values;
-// any thread may read one, one thread at a time builds it.
+// Programs: ordered assignments over tensors, their semantics, and their reads and writes. Values;
+// any thread may read a program, one thread at a time may build it.
 //
-// Order. Statements run one after another, each as if it had ended before the next begins. A
-// statement runs over its iteration space in row-major order, as the nest of loops in C would: the
-// indices of the left side outermost, in order of their first appearance there; the others
-// innermost, in order of their first appearance on the right; each from 0 up. Per element it reads
-// what it reads, then writes.
+// Order. Statements run one after another: a statement appears to end before the next one begins. A
+// statement runs over its iteration space in row-major order, as a C loop nest would: the indices
+// of the left side outermost, in order of first appearance; the remaining indices innermost, in
+// order of first appearance on the right; every index from 0 up. An iteration reads its operands,
+// then writes.
 //
-// In place. A statement that reads what it writes therefore sees what its own earlier iterations
-// wrote. a(i + 1) = a(i) spreads the first element to all; a(i) = a(i + 1) shifts by one; P(i, j) =
-// P(i, j) + P(i, j - 1) makes running sums. For the values before the statement, read a copy:
-// assign it to another tensor first.
+// In place. A statement that reads its own target therefore sees the values written by its own
+// earlier iterations. a(i + 1) = a(i) copies the first element to every other; a(i) = a(i + 1)
+// shifts by one; P(i, j) = P(i, j) + P(i, j - 1) makes running sums. To read the values from before
+// the statement, first copy them to another tensor.
 //
-// Computed positions. A subscript at(e), at(e) + i, is where the value of e says, an integer.
-//   - Read, x(at(e), k): e counts as the nearest position for which the subscript stays inside its
-//     axis. That is 0 for a negative e, and the last element for an e beyond it, of any integer
-//     type; u64 is never negative. With indices beside it, x(at(e) + i), the whole window that they
-//     run over stays inside: with n values of i, e counts as extent - n at most.
-//   - Written, y(at(e), k) = ...: where e is not such a position, the iteration does nothing: of a
-//     window, all of its elements. What is written happens in the order of iterations, whatever the
-//     schedule: of several that write one element the last one stays, and y(at(e)) += x adds them
-//     in order. A schedule changes the order of no two writes of one element.
-//   - The position is computed before the element is read or written. It may not read what the
-//     statement assigns: assign it to another tensor first.
-//   - An axis in which no position fits, one of extent 0 or shorter than the window, cannot be read
-//     so: the statement is refused, unless it runs over nothing. Writing there does nothing.
+// Computed positions. A subscript at(e), or at(e) + i, is located at the value of e, an integer.
+//   - Read, x(at(e), k): e is clamped to the nearest position for which the subscript stays inside
+//     the axis: 0 for a negative e, the last element for an e beyond it, for any integer type (u64
+//     is never negative). With indices, x(at(e) + i), the whole window stays inside: with n values
+//     of i, e is clamped to at most extent - n.
+//   - Written, y(at(e), k) = ...: if e is not a valid position, the iteration writes nothing; for a
+//     window, none of its elements. Writes happen in the order of iterations, whatever the
+//     schedule: of several writes to one element the last remains, and y(at(e)) += x adds in order.
+//     A schedule never reorders two writes of one element.
+//   - The position is computed before the element is read or written. The position must not read
+//     the tensor that the statement assigns: assign the tensor to another one first.
+//   - An axis without any valid position (extent 0, or shorter than the window) cannot be read: the
+//     statement is refused, unless it has no iterations. Writing to the axis does nothing.
 //
-// Accumulation. t(...) += e adds the terms of an element one by one, in that order, to what the
-// element held. t(...) = sum(e) and the like start from the neutral element instead: all elements
-// that the statement reaches are set to it before anything is read. Where heddle sees that no
-// element has more than one term, t(...) = sum(e) is the assignment t(...) = e. The difference
-// shows where e reads t: a(i) = sum(a(i) + 1) adds 1 to what a held, but in r() = sum(r() + x(k)) r
-// starts from 0. heddle sees one term per element where both hold:
+// Accumulation. t(...) += e adds the terms of an element one by one, in that order, to the previous
+// value of the element. t(...) = sum(e), and the other reductions, start from the neutral element
+// instead: before anything is read, every element that the statement reaches is set to the neutral
+// element. If heddle can prove that an element has at most one term, t(...) = sum(e) is the
+// assignment t(...) = e. The difference matters if e reads t: a(i) = sum(a(i) + 1) adds 1 to the
+// previous value of a, but in r() = sum(r() + x(k)) r starts from 0. heddle proves one term per
+// element if both conditions hold:
 //   - Indices that are missing on the left have extent 1.
-//   - The left side's other indices of more than one value can be told from its subscripts. A
-//     subscript tells its indices (those that others tell left aside) where each coefficient
-//     exceeds all that the smaller ones reach together: a(i + 3), a(2*i), a(4*i + j) with j below
-//     4, and a(i, i + j), where the first axis tells i. It does not in a(i + j), and a(at(i)) tells
-//     nothing.
-// Each step is taken in the common type of target and term, then converted to the target's. 16-bit
-// floats are kept in f32, and rounded once for each point of the left side's indices: per (i, j) in
-// y(i + j) += x(i, j, k); once per term where e reads the target. An automatic schedule (Schedule)
-// may add up the terms in another order where the statement does not read what it writes; which one
-// depends on extents, instruction set and cache sizes.
+//   - The subscripts of the left side determine the remaining left indices of more than one value.
+//     A subscript determines its indices (ignoring indices that other subscripts determine) if
+//     every coefficient exceeds the maximum that the terms with smaller coefficients can reach
+//     together: a(i + 3), a(2*i), a(4*i + j) with j below 4, and a(i, i + j), where the first axis
+//     determines i. a(i + j) does not determine its indices, and a(at(i)) determines none.
+// A step is computed in the common type of target and term, then converted to the target's type.
+// 16-bit floats are accumulated in f32 and rounded once for every point of the left side's indices:
+// per (i, j) in y(i + j) += x(i, j, k); once per term if e reads the target. An automatic schedule
+// (Schedule) may add terms in another order, if the statement does not read its own target; the
+// order then depends on extents, instruction set and cache sizes.
 #pragma once
 
 #include <optional>
@@ -55,41 +56,41 @@
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// Ordered assignments over tensors: what the user describes. A value: copies share, later appends
-/// to one copy do not show in another; one that was moved from is empty and nameless.
+/// Ordered assignments over tensors, as described by the user. A value: copies share storage, but
+/// appending to a copy does not affect the original; a moved-from program is empty and nameless.
 class Program {
  public:
-  /// `name` may be empty: compile then needs one from a comment or an option.
+  /// `name` may be empty: compiling then needs a name from a comment or an option.
   explicit Program(std::string name = {});
 
   /// Appends a statement. Throws invalid_argument for subscripts that do not fit their tensor, a
-  /// computed position that reads what the statement assigns or that fits nowhere, an
-  /// index without an extent, extents that clash (naming tensors, axes and sizes), an index that
-  /// `=` does not reduce, and a second merge tensor; the program is then as it was.
+  /// computed position that reads the assigned tensor or has no valid value, an index without an
+  /// extent, extents that clash (naming tensors, axes and sizes), an index that `=` does not
+  /// reduce, and a second merge tensor; the program is then unchanged.
   Program& operator<<(const Statement& statement);
-  /// Appends all statements of another program (its comments too).
+  /// Appends the statements of another program, including comments.
   Program& operator<<(const Program& other);
-  /// A comment: shows in the loop text, and names a nameless program.
+  /// Appends a comment, which appears in the loop text, and names a nameless program.
   Program& comment(std::string text);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// All that was appended, comments included.
+  /// Everything appended, comments included.
   [[nodiscard]] const std::vector<Statement>& statements() const noexcept { return statements_; }
-  /// Whether nothing was appended. Compiling refuses such a program, and one of comments alone.
+  /// True if the program has no statement and no comment. Compiling refuses an empty program, and a
+  /// program of comments only.
   [[nodiscard]] bool empty() const noexcept { return statements_.empty(); }
-  /// The tensor read through the merge buffer; nullopt when none.
+  /// The tensor read through the merge buffer; nullopt if there is none.
   [[nodiscard]] std::optional<Tensor> merge_tensor() const;
-  /// Tensors in order of first appearance, the merge tensor left out.
+  /// The tensors in order of first appearance, without the merge tensor.
   [[nodiscard]] std::vector<Tensor> tensors() const;
-  /// Tensors read before they are assigned, in order of first appearance.
+  /// The tensors read before they are assigned, in order of first appearance.
   [[nodiscard]] std::vector<Tensor> reads_before_writing() const;
-  /// The same program over other tensors; each replacement must have the type of what it replaces.
-  /// Throws Error(invalid_argument) for other types, and for a tensor that is to be replaced twice.
+  /// The same program over other tensors; a replacement must have the type of the replaced tensor.
+  /// Throws Error(invalid_argument) for other types, and for a tensor that is replaced twice.
   [[nodiscard]] Program substitute(
       const std::vector<std::pair<Tensor, Tensor>>& replacements) const;
-  /// Index notation, one statement a line. Where a statement would be long because it uses some of
-  /// its parts many times over, these come first, as "let e0 = ...". Text beyond 64 KiB is cut,
-  /// and says so.
+  /// Index notation, one statement per line. If a statement would be long because it repeats some
+  /// of its parts, the parts come first, as "let e0 = ...". Text beyond 64 KiB is cut, with a note.
   [[nodiscard]] std::string to_string() const;
 
  private:

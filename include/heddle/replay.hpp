@@ -1,5 +1,5 @@
-// Recordings: work on devices that is done again and again, put together once and submitted as few
-// tasks. Handles that copies share; moving one copies it, so that none is ever empty.
+// Recordings: repeated work on devices, recorded once and submitted as few tasks. Shared handles; a
+// move copies the handle, so no handle is ever empty.
 #pragma once
 
 #include <cstddef>
@@ -20,45 +20,47 @@ class ReplayState;
 namespace heddle {
 
 struct ReplayOptions {
-  /// Events that all of it waits for first, too: where one of them failed, nothing of it runs, and
-  /// its devices go on.
+  /// Events that the whole run waits for first. If an event failed, the run is skipped whole, and
+  /// the devices continue.
   std::vector<Event> after{};
-  /// What happens where a queue is full; unset: as the backend of its device says.
+  /// The policy for full queues. Unset: the default of each device's backend.
   std::optional<sched::FullPolicy> full{};
-  /// For FullPolicy::deadline. As it waits for room, a run waits for its turn: not at all where one
-  /// of its devices has FullPolicy::fail.
+  /// The deadline of FullPolicy::deadline. The same policies apply to the wait for the run's turn:
+  /// a run does not wait if a device of the replay has FullPolicy::fail.
   Event::Clock::time_point deadline{};
 };
 
-/// What Recording::finish() makes: all that was recorded, to be run any number of times. It keeps
-/// the routines and the memory of their tensors. Any thread may use it.
+/// The result of Recording::finish(): the recorded work, to be run any number of times. Keeps the
+/// routines and the memory of their tensors alive. Thread-safe.
 class Replay {
  public:
   Replay(const Replay&) = default;
   Replay& operator=(const Replay&) = default;
   [[nodiscard]] const std::string& name() const noexcept;
 
-  /// Submits all of it, with the values that the same calls one by one would give: uses of the same
-  /// memory in it are in the order of the recording, whatever `Sync` is, and as to other uses
-  /// Backend's `Sync` says. What the device may run without a wait in between is one task. Every
-  /// static index that was left open when recorded must be bound here, once, within its ranges.
-  /// Gives the event of the last task on each device, in the order of these tasks. Host threads
-  /// that run it at once take turns: each run is whole. What a task or a callback runs takes no
-  /// turn, and nor do other calls: what they submit may lie between two tasks of a run.
+  /// Submits the whole recording, with the same results as the recorded calls made one by one. Uses
+  /// of one memory inside the recording are ordered as recorded, whatever `Sync` is; the order with
+  /// other uses is that of the backend's `Sync`. A sequence that a device can run without waiting
+  /// in between is one task. Every static index left open in the recording must be bound exactly
+  /// once, within its ranges. Returns the event of the last task on each device, in the order of
+  /// these tasks. Concurrent runs by several host threads take turns, so runs do not interleave.
+  /// Runs inside tasks or callbacks, and other calls, take no turn: their tasks may lie between two
+  /// tasks of a run.
   ///
-  /// Throws invalid_argument for bindings; failed_precondition where memory of it was donated, or a
-  /// context, device or backend of it finalised, or where it reads what was never written after a
-  /// failure: then nothing was submitted. The same if a queue is full and its policy says so, or a
-  /// device fails meanwhile: then the message says how many of its tasks were submitted. No buffer
-  /// of it can be donated while a run of more than one task is being submitted.
+  /// Throws invalid_argument for bindings; failed_precondition if memory of the replay was donated,
+  /// if a context, device or backend of the replay was finalised, or if the replay reads values
+  /// that were not rewritten after a failure. These errors precede any submission. Also throws if a
+  /// queue is full and its policy says so, or if a device fails meanwhile; the message then says
+  /// how many of the tasks were submitted. While a run of more than one task is being submitted,
+  /// its buffers cannot be donated.
   std::vector<Event> run(BindingsView bindings = {}, const ReplayOptions& options = {},
                          std::source_location where = std::source_location::current()) const;
 
   [[nodiscard]] std::size_t num_recorded() const noexcept;  ///< routines, copies, merges
-  [[nodiscard]] std::size_t num_tasks() const noexcept;     ///< that one run submits
-  /// The static indices that run() binds: in this order, if by position.
+  [[nodiscard]] std::size_t num_tasks() const noexcept;     ///< number of tasks per run
+  /// The static indices that run() binds, in the order of binding by position.
   [[nodiscard]] std::vector<StaticIndex> statics() const;
-  /// A line for each task: its device, what it does, the tasks that it comes after.
+  /// A line for every task: its device, its work, and the tasks before it.
   [[nodiscard]] std::string to_string() const;
 
  private:
@@ -68,56 +70,58 @@ class Replay {
   std::shared_ptr<const rt::ReplayState> state_;
 };
 
-/// Takes work instead of a device, in the order of its calls. Any thread may use it.
+/// Records work instead of running it, in the order of the calls. Thread-safe.
 class Recording {
  public:
   explicit Recording(std::string name = "replay");
   Recording(const Recording&) = default;
   Recording& operator=(const Recording&) = default;
 
-  /// As Routine::schedule(). Static indices may be left open: Replay::run() binds them. A cell is
-  /// read by each run. A routine that merges is recorded by merge(), and one that was linked to
-  /// take memory (LinkOptions::donate) is not. Refused as schedule() is, by this call where memory
-  /// was donated or a context finalised. What is to be there by the time of a run is looked at by
-  /// Replay::run(): memory that a tensor was promised, and what was not written after a failure.
+  /// Records Routine::schedule(). Static indices may be left open for Replay::run() to bind. Cells
+  /// are read by every run. A routine that merges must be recorded by merge(); a routine linked to
+  /// take memory (LinkOptions::donate) cannot be recorded. Refused as schedule() is. This call
+  /// refuses donated memory and finalised contexts; Replay::run() refuses tensors whose promised
+  /// memory has not arrived, and values that were not rewritten after a failure.
   void schedule(const Routine& routine, BindingsView bindings = {});
   void schedule(const Call& call);
-  /// As heddle::copy(); nothing_to_do where that says so. Else the outcome has no event. Refused as
-  /// schedule() is.
+  /// Records heddle::copy(); returns nothing_to_do in the same cases. Otherwise the outcome has no
+  /// event. Refused as schedule() is.
   Transfer copy(const Tensor& tensor, const Context& source, const Context& destination);
-  /// As heddle::merge(). Refused as schedule() is.
+  /// Records heddle::merge(). Refused as schedule() is.
   void merge(const Routine& consumer, const Context& source, MergeMode mode,
              BindingsView bindings = {});
 
-  // Collectives: over a tensor in several contexts, each of a device of its own, of any backends.
-  // What is added is added in the order of the list, by one expression ((t0 + t1) + t2) + ... where
-  // all devices share memory, else rounded after each addition: the bits depend on nothing else.
-  // A sum is made by the device that is to have it, a copy by the device that gets it. An
-  // all_reduce of 16 KiB and more, all tensors together, is made in as many parts as there are
-  // devices, one by each; a smaller one by the first device. Their code is compiled here. Throws
-  // invalid_argument for an empty list, a device that is there twice, a root that is none, types
-  // that do not fit, and memory that it would use twice (but a part may lie in its place in a
-  // whole); not_found where a context lacks a tensor; failed_precondition where its memory was
-  // donated; as Backend::compile() and Context::link() do.
+  // Collectives: operations on a tensor in several contexts, each on a different device, of any
+  // backends. Sums are added in the order of the list, by one expression ((t0 + t1) + t2) + ... if
+  // the devices share memory, otherwise rounded after every addition: the bits depend on nothing
+  // else. A sum is computed by the device that receives the sum, a copy is made by the device that
+  // receives the copy. An all_reduce of 16 KiB and more, all tensors together, is split into one
+  // part per device; every device computes its part. A smaller all_reduce is computed by the first
+  // device. The code is compiled in the call. Throws invalid_argument for an empty list, a device
+  // that is listed twice, a root outside the list, types that do not fit, and memory that would be
+  // used twice (but a part may lie in its place in a whole); not_found if a context lacks a tensor;
+  // failed_precondition if its memory was donated; and the errors of Backend::compile() and
+  // Context::link().
 
-  /// The root's becomes the sum of all; the others stay. Several tensors are added up by one
-  /// routine, where all devices share memory.
+  /// The root's tensor becomes the sum of the tensors in all contexts; the other tensors stay
+  /// unchanged. Several tensors are added by one routine if the devices share memory.
   void reduce(const Tensor& tensor, std::span<const Context> contexts, std::size_t root = 0);
   void reduce(std::span<const Tensor> tensors, std::span<const Context> contexts,
               std::size_t root = 0);
-  /// Each becomes what the root's is.
+  /// The tensors become copies of the root's tensor.
   void broadcast(const Tensor& tensor, std::span<const Context> contexts, std::size_t root = 0);
-  /// Each becomes the sum of all. Several tensors are added up by one routine of each device, where
-  /// all share memory.
+  /// The tensors become the sum of the tensors in all contexts. Several tensors are added by one
+  /// routine of each device if the devices share memory.
   void all_reduce(const Tensor& tensor, std::span<const Context> contexts);
   void all_reduce(std::span<const Tensor> tensors, std::span<const Context> contexts);
-  /// In each context `whole`, of as many elements as all parts, becomes the parts of all, one after
-  /// the other.
+  /// In every context, `whole`, which has as many elements as the parts together, becomes the
+  /// concatenation of the parts in list order.
   void all_gather(const Tensor& part, const Tensor& whole, std::span<const Context> contexts);
-  /// In the k-th context `part` becomes the k-th part of the sum of all `whole`, which stay.
+  /// In the k-th context, `part` becomes the k-th part of the sum of the `whole` tensors, which
+  /// stay unchanged.
   void reduce_scatter(const Tensor& whole, const Tensor& part, std::span<const Context> contexts);
 
-  /// All that was recorded so far; more may be recorded afterwards, for another one.
+  /// A replay of everything recorded so far. Recording may continue, for another replay.
   [[nodiscard]] Replay finish() const;
 
  private:

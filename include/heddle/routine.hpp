@@ -1,6 +1,6 @@
-// Contexts and routines: which tensors have which memory on a device, and code linked into that.
-// Both are immutable shared handles; moving one copies it, so that none is ever empty. Any thread
-// may use them.
+// Contexts and routines. A context maps tensors to device memory; a routine is code linked into a
+// context. Immutable shared handles; a move copies the handle, so no handle is ever empty.
+// Thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -36,11 +36,11 @@ class Call;
 class Routine;
 class RoutineBatch;
 
-/// How a request to move data went.
+/// The outcome of a request to move data.
 enum class TransferOutcome : std::uint8_t {
   scheduled,      ///< a task was put on the timeline; see the event
   nothing_to_do,  ///< see the reason
-  in_place,       ///< the device reads the host memory itself
+  in_place,       ///< the device uses the host memory itself
   copied,         ///< merge: will be copied
   streamed,       ///< merge: borrows the source's buffer
 };
@@ -49,21 +49,21 @@ enum class TransferOutcome : std::uint8_t {
 struct Transfer {
   TransferOutcome outcome = TransferOutcome::nothing_to_do;
   Event event{};
-  std::string reason{};  ///< why there was nothing to do; else empty
+  std::string reason{};  ///< why there was nothing to do; empty otherwise
 };
 
 struct TransferOptions {
-  /// Events that the transfer comes after, too. It is skipped when one of them failed, as its own
-  /// event tells, and its device goes on; see sched::SubmitOptions::after.
+  /// Events that the transfer waits for, too. If an event failed, the transfer is skipped, which
+  /// its own event reports, and the device continues; see sched::SubmitOptions::after.
   std::vector<Event> after{};
-  /// Order between this transfer and uses on other devices (D9); unset: as the backend says.
+  /// The order between the transfer and uses on other devices (D9). Unset: the backend's default.
   std::optional<Sync> sync{};
-  /// What happens where the destination's queue is full; unset: as its backend says.
+  /// The policy for a full queue of the destination. Unset: the default of its backend.
   std::optional<sched::FullPolicy> full{};
   Event::Clock::time_point deadline{};  ///< for FullPolicy::deadline
 };
 
-/// The value of a static index: a number, or a cell that the caller owns, which is read when the
+/// The value of a static index: a number, or a cell owned by the caller. A cell is read when the
 /// routine is scheduled, by the scheduling thread, and never later.
 class BoundValue {
  public:
@@ -74,12 +74,12 @@ class BoundValue {
         value_(static_cast<std::int64_t>(value)) {}
   BoundValue(const std::int64_t* cell)  // NOLINT: {{row, &cell}}
       : kind_(Kind::cell), cell_(cell) {}
-  /// Why no index can have this value: a number beyond 63 bits, or a null cell; empty when there is
-  /// no mistake. Scheduling with one throws invalid_argument, which names the index.
+  /// Why no index can have this value: a number beyond 63 bits, or a null cell; empty for a valid
+  /// value. Scheduling with an invalid value throws invalid_argument, which names the index.
   [[nodiscard]] std::string mistake() const;
-  /// The number, or what the cell holds now. There must be no mistake.
+  /// The number, or the present content of the cell. mistake() must be empty.
   [[nodiscard]] std::int64_t now() const noexcept { return cell_ == nullptr ? value_ : *cell_; }
-  /// Null where it is a number.
+  /// Null for a number.
   [[nodiscard]] const std::int64_t* cell() const noexcept { return cell_; }
 
  private:
@@ -90,13 +90,12 @@ class BoundValue {
 };
 
 using Binding = std::pair<StaticIndex, BoundValue>;
-/// Values of static indices, taken when the routine is scheduled: {{row, 3}, {column, &cell}}.
+/// Values of static indices, bound when the routine is scheduled: {{row, 3}, {column, &cell}}.
 using Bindings = std::vector<Binding>;
 
-/// What a call is given as bindings: braces in the call itself, for which no memory is taken, or a
-/// vector. By index, {{row, 3}}, in any order; or by position, {3, &cell}: a value for each of
-/// Code::statics(), in that order, for which no index is looked for. Not to be kept beyond the
-/// call.
+/// Bindings as passed to a call: braces in the call, without an allocation, or a vector. By index,
+/// {{row, 3}}, in any order; or by position, {3, &cell}: a value for every index of
+/// Code::statics(), in the same order, without a search for the index. Must not outlive the call.
 class BindingsView {
  public:
   BindingsView() = default;
@@ -104,11 +103,11 @@ class BindingsView {
       : given_(std::span(braces.begin(), braces.size())) {}
   BindingsView(std::initializer_list<BoundValue> braces) noexcept  // NOLINT: {3, &cell}
       : given_(std::span(braces.begin(), braces.size())) {}
-  BindingsView(const Bindings& bindings) noexcept  // NOLINT: a vector will do
+  BindingsView(const Bindings& bindings) noexcept  // NOLINT: a vector is accepted, too
       : given_(std::span(bindings)) {}
   /// By position: a vector, an array or a span of std::int64_t.
   template <std::convertible_to<std::span<const std::int64_t>> Values>
-  BindingsView(const Values& values) noexcept  // NOLINT: such a vector will do, too
+  BindingsView(const Values& values) noexcept  // NOLINT: implicit by design
       : given_(std::span<const std::int64_t>(values)) {}
 
   using Given = std::variant<std::span<const Binding>, std::span<const BoundValue>,
@@ -119,46 +118,49 @@ class BindingsView {
   Given given_;
 };
 
-/// One store to memory in a traced run. A tensor that is recomputed where it is read, or lives for
-/// one run, is not traced as it is described; ask for MemoryMode::on_device. A reduction stores an
-/// element once, after its last term, unless each term has to be in memory.
+/// One store to memory in a traced run. Tracing does not follow the description for a tensor that
+/// is recomputed where it is read, or that lives for one run; request MemoryMode::on_device to
+/// trace it. A reduction stores an element once, after its last term, unless every term has to be
+/// in memory.
 struct TracedValue {
-  std::uint32_t statement;  ///< counts the stores of Code::loop_text() from 0, in order
+  std::uint32_t statement;  ///< number of the store in Code::loop_text(), from 0, in order
   std::string tensor;
   std::int64_t offset;  ///< row-major
-  double before;        ///< what memory held: anything, where the run has yet to assign the element
+  double before;  ///< the previous content; arbitrary if the run has not assigned the element yet
   double after;
 };
 
 struct ScheduleOptions {
-  /// Events that this run comes after, too. It is skipped when one of them failed, as its own event
-  /// tells, and the device goes on, which after Device::wait() it would not: only runs that come
-  /// after this one are skipped. See sched::SubmitOptions::after.
+  /// Events that the run waits for, too. If an event failed, the run is skipped, which its own
+  /// event reports, and the device continues: only runs that wait for this run are skipped. (After
+  /// Device::wait() for a failed event the device does not continue.) See
+  /// sched::SubmitOptions::after.
   std::vector<Event> after{};
-  /// Called on the device's thread for each assignment; needs code compiled with trace_values.
+  /// Called on the device's thread for every assignment; needs code compiled with trace_values.
   std::function<void(const TracedValue&)> trace{};
-  /// Whether a failure ends this run and those that list its event alone; see
+  /// true: a failure affects only the run itself and runs that list its event; see
   /// sched::SubmitOptions::contain.
   bool contain = false;
-  /// Order between this run and uses on other devices (D9); unset: as the backend says.
+  /// The order between the run and uses on other devices (D9). Unset: the backend's default.
   std::optional<Sync> sync{};
-  /// What happens where the queue is full; unset: as the backend says.
+  /// The policy for a full queue. Unset: the backend's default.
   std::optional<sched::FullPolicy> full{};
   Event::Clock::time_point deadline{};  ///< for FullPolicy::deadline
 };
 
 struct LinkOptions {
-  /// Tensors that must be in the context already where the code uses them: linking must not make
-  /// them anew (not_found). One that the code does not use, or keeps to itself, is passed over; but
-  /// one that is in neither code nor context is invalid_argument: another was meant. For
-  /// link_batch(): of any code of the batch, and in the context that this is linked in.
+  /// Tensors that the context must already hold if the code uses them: linking must not create them
+  /// (not_found). A tensor that the code does not use, or keeps to itself, is ignored; a tensor in
+  /// neither code nor context is invalid_argument, as it is probably the wrong tensor. For
+  /// link_batch(): used by any code of the batch, and held by the context in which the batch is
+  /// linked.
   std::vector<Tensor> from_prior_context{};
-  /// Tensors of the context that the code reads for the last time, each of which donates its memory
-  /// to a tensor that the code makes and the context lacks: of its type, written whole, and no
-  /// element before that was read. The memory goes over when the routine is scheduled, which is
-  /// once: before that the new tensor cannot be used, after it the old one, in whatever context
-  /// (failed_precondition naming both). One without elements has nothing to give, and stays. Not
-  /// for link_batch().
+  /// Tensors of the context that the code reads for the last time. A listed tensor donates its
+  /// memory to a tensor that the code creates and the context lacks, which must have the same type
+  /// and be written whole, no element before the donor's element was read. The memory changes hands
+  /// when the routine is scheduled, which is possible once: before, the new tensor cannot be used;
+  /// afterwards, the old tensor cannot be used in any context (failed_precondition naming both). A
+  /// tensor without elements has nothing to donate, and stays. Not supported by link_batch().
   std::vector<Tensor> donate{};
 };
 
@@ -169,21 +171,21 @@ class Context {
   Context(const Context&) = default;
   Context& operator=(const Context&) = default;
 
-  /// Links code: tensors that it needs and the context lacks get memory (zeros, which their first
-  /// use begins with). Memory that earlier tasks of the device use yet is zeroed by a task, for
-  /// which a full queue is waited for. The routine's context is a child; this one does not change.
-  /// Throws not_found for a missing prior tensor, invalid_argument for one that is in neither code
-  /// nor context, exhausted naming tensor and bytes, failed_precondition for a tensor that an
-  /// earlier routine of this lineage kept to itself, for two tensors that share memory which the
-  /// code writes, for donated memory, for one that is to be donated and cannot, or after
-  /// finalisation; what the device failed with, until it recovers.
+  /// Links code. Tensors that the code needs and the context lacks get memory, zero-filled by the
+  /// first use; if earlier tasks of the device still use the memory, a task zeroes it, which waits
+  /// for room in a full queue. The routine's context is a child; the parent does not change. Throws
+  /// not_found for a missing prior tensor; invalid_argument for a prior tensor in neither code nor
+  /// context; exhausted naming tensor and bytes; failed_precondition for a tensor that an earlier
+  /// routine of this lineage kept to itself, for two tensors that share memory which the code
+  /// writes, for donated memory, for a tensor that cannot be donated as requested, and after
+  /// finalisation; and the device's failure, until it recovers.
   [[nodiscard]] Routine link(const Code& code, const LinkOptions& options = {},
                              std::source_location where = std::source_location::current()) const;
-  /// Waits for the compile, and throws what it threw.
+  /// Waits for the compile, and rethrows its error.
   [[nodiscard]] Routine link(const PendingCode& code, const LinkOptions& options = {},
                              std::source_location where = std::source_location::current()) const;
-  /// Links each in the context of the one before, so that a tensor new to two of them gets one
-  /// buffer, however the batch was compiled; positions stay.
+  /// Links every entry in the context of the previous one, so a tensor that is new to two entries
+  /// gets one buffer, however the batch was compiled; positions are kept.
   [[nodiscard]] RoutineBatch link_batch(
       const CodeBatch& batch, const LinkOptions& options = {},
       std::source_location where = std::source_location::current()) const;
@@ -192,34 +194,35 @@ class Context {
   [[nodiscard]] const std::string& label() const noexcept;
   [[nodiscard]] std::optional<Context> parent() const;
   [[nodiscard]] bool contains(const Tensor& tensor) const;
-  [[nodiscard]] std::vector<Tensor> tensors() const;  ///< in the order of their creation
-  [[nodiscard]] std::size_t num_bytes() const;        ///< the sum over its tensors
+  [[nodiscard]] std::vector<Tensor> tensors() const;  ///< in order of creation
+  [[nodiscard]] std::size_t num_bytes() const;        ///< the sum over the context's tensors
   /// The memory of a tensor. Throws not_found naming tensor and context.
   [[nodiscard]] BufferView view(const Tensor& tensor) const;
-  /// The context with `tensor` in that memory; its type must be the tensor's, its memory space the
-  /// device's (invalid_argument). A tensor that the context has already is failed_precondition, as
-  /// related contexts use one buffer for it: for another begin with Context(device), put the
-  /// tensors in, and link again. Code that uses overlapping views, of which it writes one, is
-  /// refused when it is linked.
+  /// A child context with `tensor` at `view`. The types must be equal and the device must share the
+  /// view's memory space (invalid_argument). A tensor that the context already contains is
+  /// failed_precondition, because related contexts use one buffer for a tensor: to replace the
+  /// buffer, begin with Context(device), add the tensors, and link again. Code that uses two
+  /// overlapping views and writes one of them is refused by link().
   [[nodiscard]] Context with(const Tensor& tensor, const BufferView& view) const;
-  /// The merge tensor that the routine of this context reads.
+  /// The merge tensor that the context's routine reads.
   [[nodiscard]] std::optional<Tensor> expected_merge_tensor() const;
 
-  /// Copies from or to the tensor's host storage on the device's timeline; the host memory is
-  /// touched when the task runs, after the transfers of other devices that it has to come after
-  /// (D9). The host's own accesses wait for the event. nothing_to_do when the tensor is not here or
-  /// has no host storage; in_place when that is its memory here, a constant's too, as then there is
-  /// nothing to move. Constants do not change: from_host into the memory of one is else
-  /// failed_precondition unless it brings that one anew, and so is to_host of one, or into storage
-  /// that a device has for one in place.
+  /// Copies between the tensor's memory and its host storage, on the device's timeline. The host
+  /// memory is accessed when the task runs, after conflicting transfers of other devices (D9).
+  /// Before accessing the storage itself, the host must wait for the event. nothing_to_do if the
+  /// tensor is not in the context or has no host storage; in_place if its memory here is the host
+  /// storage, including that of a constant. Constants do not change: failed_precondition for
+  /// from_host() into memory of a constant, except to transfer the same constant again; for
+  /// to_host() of a constant that is not in place; and for to_host() into storage that a device
+  /// uses in place for a constant.
   Transfer from_host(const Tensor& tensor, const TransferOptions& options = {},
                      std::source_location where = std::source_location::current()) const;
   Transfer to_host(const Tensor& tensor, const TransferOptions& options = {},
                    std::source_location where = std::source_location::current()) const;
 
   /// Writes and waits. Throws invalid_argument for another dtype or count, not_found, or the
-  /// device's failure; in tasks also what their waits end with, failed_precondition in one of this
-  /// device. `values` are the caller's again, however it ends.
+  /// device's failure; inside a task, also the errors of the wait: failed_precondition in a task of
+  /// this device. The caller may reuse `values` when the call returns or throws.
   template <class T>
   void write(const Tensor& tensor, std::span<const T> values,
              std::source_location where = std::source_location::current()) const {
@@ -228,7 +231,7 @@ class Context {
   template <class T>
   void write(const Tensor& tensor, const std::vector<T>& values,
              std::source_location where = std::source_location::current()) const {
-    if constexpr (std::is_same_v<T, bool>) {  // packed: has no span
+    if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> is packed and has no span
       const auto unpacked = std::make_unique<bool[]>(values.size());
       std::copy(values.begin(), values.end(), unpacked.get());
       write(tensor, std::span<const bool>(unpacked.get(), values.size()), where);
@@ -240,7 +243,7 @@ class Context {
   template <class T>
   [[nodiscard]] std::vector<T> read(
       const Tensor& tensor, std::source_location where = std::source_location::current()) const {
-    require_readable(tensor, dtype_of_v<T>);  // before memory is taken for its values
+    require_readable(tensor, dtype_of_v<T>);  // before allocating memory for the values
     const auto count = static_cast<std::size_t>(tensor.num_elements());
     if constexpr (std::is_same_v<T, bool>) {
       const auto values = std::make_unique<bool[]>(count);
@@ -253,10 +256,10 @@ class Context {
     }
   }
 
-  /// Lets go of its tensors, and of what its routine has for itself: memory that no other context,
-  /// routine or view holds is free once the tasks that use it ended. Later use is
-  /// failed_precondition, scheduling the routine that it belongs to included; children and their
-  /// routines go on (D13). Idempotent.
+  /// Releases the context's tensors and its routine's own memory: memory held by no other context,
+  /// routine or view is freed once the tasks that use it have ended. Later use is
+  /// failed_precondition, including scheduling the routine of this context; children and their
+  /// routines remain usable (D13). Idempotent.
   void finalize() const noexcept;
   [[nodiscard]] std::string to_string() const;
 
@@ -278,21 +281,24 @@ class Routine {
   Routine(const Routine&) = default;
   Routine& operator=(const Routine&) = default;
   [[nodiscard]] const std::string& name() const noexcept;
-  [[nodiscard]] Context context() const;  ///< the child that linking made
+  [[nodiscard]] Context context() const;  ///< the child context created by linking
   [[nodiscard]] Code code() const;
   [[nodiscard]] std::optional<Tensor> merge_tensor() const { return code().merge_tensor(); }
 
-  /// Puts the routine on its device's timeline. Every static index must be bound, once, within its
-  /// range (invalid_argument naming index, value and range). failed_precondition: the merge buffer
-  /// will hold another tensor than it reads, or none (both are named, D7); memory of a tensor was
-  /// donated (D17); it reads, or writes only a part of, what a task that ended badly should have
-  /// written (D9): then all of that is to be written first, by one routine or Context::write(), or
-  /// in ranges of bytes by BufferView::from_host(); context, device or backend was finalised. A
-  /// refused submission throws.
+  /// Puts the routine on its device's timeline. Every static index must be bound exactly once,
+  /// within its range (invalid_argument naming index, value and range). Throws failed_precondition
+  /// if
+  ///   - the merge buffer will hold another tensor than the routine reads, or none (names both,
+  ///   D7);
+  ///   - the memory of a tensor was donated (D17);
+  ///   - the routine reads, or only partly overwrites, memory that a task which ended badly should
+  ///     have written (D9): first write all of that memory, by one routine or Context::write(), or
+  ///     in ranges of bytes by BufferView::from_host();
+  ///   - context, device or backend was finalised.
+  /// A refused submission throws.
   Event schedule(BindingsView bindings = {}, const ScheduleOptions& options = {},
                  std::source_location where = std::source_location::current()) const;
-  /// For who schedules it again and again with the same bindings. They are checked here, as by
-  /// schedule().
+  /// Checks the bindings as schedule() does, for repeated scheduling with the same bindings.
   [[nodiscard]] Call prepare(BindingsView bindings = {}) const;
   [[nodiscard]] std::string to_string() const;
 
@@ -303,15 +309,15 @@ class Routine {
   std::shared_ptr<const rt::RoutineState> state_;
 };
 
-/// A routine with its bindings, made by Routine::prepare(). A shared immutable handle, as Routine
-/// is.
+/// A routine with its bindings, made by Routine::prepare(). An immutable shared handle, like
+/// Routine.
 class Call {
  public:
   Call(const Call&) = default;
   Call& operator=(const Call&) = default;
   [[nodiscard]] Routine routine() const;
-  /// As Routine::schedule() with those bindings, of which only cells are looked at again: they are
-  /// read, and their values checked, each time.
+  /// As Routine::schedule() with the prepared bindings. Only cells are read and checked again, at
+  /// every call.
   Event schedule(const ScheduleOptions& options = {},
                  std::source_location where = std::source_location::current()) const;
 
@@ -321,7 +327,7 @@ class Call {
   std::shared_ptr<const rt::CallState> state_;
 };
 
-/// Routines of a batch; positions are kept, excluded ones are empty.
+/// Routines of a batch; positions are kept, and excluded positions are empty.
 class RoutineBatch {
  public:
   RoutineBatch(std::vector<std::optional<Routine>> routines, Context context)
@@ -331,8 +337,8 @@ class RoutineBatch {
   [[nodiscard]] const std::optional<Routine>& operator[](std::size_t k) const;
   [[nodiscard]] auto begin() const noexcept { return routines_.begin(); }
   [[nodiscard]] auto end() const noexcept { return routines_.end(); }
-  /// The context after all of them, which expects the merge tensor of the one that they were linked
-  /// in.
+  /// The context after the last entry. It expects the merge tensor of the context in which the
+  /// batch was linked.
   [[nodiscard]] const Context& context() const noexcept { return context_; }
 
  private:
@@ -340,28 +346,28 @@ class RoutineBatch {
   Context context_;
 };
 
-/// Copies `tensor` from one context to another on the destination's timeline (D5). not_found when
-/// the source lacks it.
+/// Copies `tensor` between contexts, on the destination's timeline (D5). not_found if the source
+/// lacks the tensor.
 Transfer copy(const Tensor& tensor, const Context& source, const Context& destination,
               const TransferOptions& options = {},
               std::source_location where = std::source_location::current());
 /// Fills the merge buffer of the consumer's device with the tensor that the consumer merges (D6),
-/// until the next load. The source needs the tensor, the consumer only reads it; a source that the
-/// consumer writes is copied, not streamed, as the outcome says.
+/// until the next load. The source needs the tensor; the consumer only reads it. A source that the
+/// consumer writes is copied, not streamed; the outcome says which.
 Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
                     const TransferOptions& options = {},
                     std::source_location where = std::source_location::current());
 /// Fills the merge buffer of any device with any tensor; a routine that expects another tensor is
-/// refused when it is scheduled. A routine that writes what it would read by a stream copies that
-/// first, as counters say. Until the next load, writes of what is streamed come after a copy of it,
-/// unless the order of either is the caller's (Sync::manual); so does a routine that takes its
-/// memory (LinkOptions::donate). Buffer::donate() copies nothing: what is streamed is gone then,
-/// and the consumer is refused until the next load. merge() leaves nothing borrowed.
+/// refused when it is scheduled. A routine that would write memory while reading it as a stream
+/// copies the memory first; the counters show the copy. Until the next load, writes to streamed
+/// memory come after a copy, unless either side has Sync::manual; the same holds for a routine that
+/// takes the memory (LinkOptions::donate). Buffer::donate() copies nothing: the streamed values are
+/// lost, and the consumer is refused until the next load. merge() leaves nothing borrowed.
 Transfer load_merge(const Device& device, const Tensor& tensor, const Context& source,
                     MergeMode mode, const TransferOptions& options = {},
                     std::source_location where = std::source_location::current());
 /// Fills the merge buffer and schedules the consumer, as one task, after which the merge buffer is
-/// empty (D8). Refused as load_merge() and schedule() are, and then nothing changed.
+/// empty (D8). Refused as load_merge() and schedule() are; a refusal changes nothing.
 Event merge(const Routine& consumer, const Context& source, MergeMode mode,
             BindingsView bindings = {}, const TransferOptions& options = {},
             std::source_location where = std::source_location::current());

@@ -1,6 +1,6 @@
-// Tensors: their declaration, where their values live, subscripted accesses to them, and the
-// statements that assigning to one makes. Shared handles on immutable or internally locked state;
-// any thread may use them. Moving one copies it, so that none is ever empty.
+// Tensors: declarations, memory modes, subscripted accesses, and the statements made by assigning
+// to an access. Shared handles on immutable or internally locked state. Thread-safe. A move copies
+// the handle, so no handle is ever empty.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@ struct StatementNode;
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// Where a tensor's values live while routines run. A tensor that a program assigns and then reads
-/// itself, and for which no mode is asked, may be recomputed where it is read or live for one run
-/// only, and cannot be read back then: ask for on_device to keep it.
+/// Where a tensor's values live while routines run. If a program assigns and then reads a tensor
+/// without a requested mode, the tensor may be recomputed where it is read, or live for one run
+/// only; it cannot be read back then: request on_device to keep it.
 ///
-/// Two requests for one tensor meet in one mode, in either order:
+/// Two requests for one tensor combine into one mode, in either order:
 ///
 ///   the one                the other                                   gives
 ///   unset                  any                                         the other
@@ -45,25 +45,26 @@ namespace heddle {
 ///   effectively_constant   never_virtual, materialized,                hosted_constant
 ///                          hosted_constant
 ///
-/// Any other two clash: the second is refused, and both places are named.
+/// Any other pair clashes: the second request is refused, naming both places.
 enum class MemoryMode : std::uint8_t {
-  unset,                 ///< no wish: decided per program
-  effectively_constant,  ///< never changes: inlined, or a hosted constant; no mode for set_host()
-  virtual_,              ///< never stored: recomputed where it is read
-  never_virtual,         ///< stored somehow
-  local,                 ///< scratch of one run
-  device_only,           ///< local or on_device
-  on_device,             ///< persistent in device memory
-  materialized,          ///< on_device or hosted
-  hosted_constant,       ///< host storage, never changed
-  hosted_nonconstant,    ///< host storage, changed by one side (not yet said which)
+  unset,  ///< no request: decided per program
+  /// never changes: inlined, or a hosted constant; not accepted by set_host()
+  effectively_constant,
+  virtual_,            ///< never stored: recomputed where it is read
+  never_virtual,       ///< stored somehow
+  local,               ///< scratch memory of one run
+  device_only,         ///< local or on_device
+  on_device,           ///< persistent in device memory
+  materialized,        ///< on_device or hosted
+  hosted_constant,     ///< host storage, never changed
+  hosted_nonconstant,  ///< host storage, changed by host or devices (still open which)
   hosted_changed_on_devices,
   hosted_volatile,  ///< host storage that the host changes between runs
 };
 [[nodiscard]] std::string_view name(MemoryMode mode) noexcept;
 
-/// One statement of a program; made by assigning to a tensor access. It does nothing by itself:
-/// append it to a program.
+/// One statement of a program, made by assigning to a tensor access. A statement has no effect by
+/// itself: append it to a program.
 class [[nodiscard("a statement does nothing until it is appended: program << (...)")]] Statement {
  public:
   Statement(const Statement&) = default;
@@ -78,8 +79,8 @@ class [[nodiscard("a statement does nothing until it is appended: program << (..
 
 class Tensor;
 
-/// A subscripted tensor: an Expr where it is read, the target of a Statement where it is assigned.
-/// Accumulations reduce over the indices missing on the left and keep what the target held.
+/// A subscripted tensor: an Expr if read, the target of a Statement if assigned. Accumulations
+/// reduce over the indices missing on the left and keep the target's previous value.
 class Access {
  public:
   Access(const Access&) = default;
@@ -88,9 +89,9 @@ class Access {
   [[nodiscard]] const std::vector<Subscript>& subscripts() const noexcept { return subscripts_; }
 
   // `=` converts any value to the tensor's type, as cast() does. Accumulations, and `=` of a
-  // reduction, take each step in the common type of both: where there is none (u64 with a signed
-  // type) they throw invalid_argument, naming the statement, what it reads, and the types. All
-  // throw it for an integer literal that does not fit the tensor's type.
+  // reduction, compute every step in the common type of target and value: if there is none (u64
+  // with a signed type), they throw invalid_argument, naming the statement, what it reads, and the
+  // types. An integer literal that does not fit the tensor's type is also invalid_argument.
   Statement operator=(const Expr& value) const;
   Statement operator=(const Access& value) const { return *this = Expr(value); }
   Statement operator=(const Reduction& value) const;
@@ -111,14 +112,14 @@ class Access {
 };
 
 /// The declaration of a named n-d array: id, label, ArrayType, memory mode and optional host
-/// storage. A shared handle: copies are the same tensor. Comparison and hash go by identity.
+/// storage. A shared handle: copies are the same tensor. Comparison and hash use identity.
 class Tensor {
  public:
   /// Throws invalid_argument for a negative extent, a size that overflows 63 bits, or a number that
   /// is no DType.
   Tensor(std::string label, DType dtype, Dims dims);
-  /// A tensor with host storage: type and values come from `host`. The mode must be a hosted one,
-  /// as set_host() says.
+  /// A tensor with host storage: type and values come from `host`. `mode` must be a hosted one, as
+  /// in set_host().
   Tensor(std::string label, HostArray host, MemoryMode mode = MemoryMode::hosted_nonconstant,
          std::source_location where = std::source_location::current());
   Tensor(const Tensor&) = default;
@@ -132,25 +133,25 @@ class Tensor {
   [[nodiscard]] std::int64_t num_elements() const noexcept { return *type().num_elements(); }
   [[nodiscard]] std::int64_t num_bytes() const noexcept { return *type().num_bytes(); }
 
-  /// Refines the memory mode, for what is compiled later. A clash throws invalid_argument with both
-  /// places and changes nothing. Any thread.
+  /// Refines the memory mode, for later compiles. A clash throws invalid_argument naming both
+  /// places, and changes nothing. Thread-safe.
   const Tensor& set_mode(MemoryMode mode,
                          std::source_location where = std::source_location::current()) const;
   [[nodiscard]] MemoryMode mode() const;
-  /// The place that asked for the present mode, "file:line"; empty while unset.
+  /// The place that requested the present mode, "file:line"; empty while unset.
   [[nodiscard]] std::string mode_provenance() const;
 
-  /// Gives host storage, for what is compiled later; its type must equal type(). Sets `mode`,
-  /// which must be a hosted one: throws Error(invalid_argument) for others, effectively_constant
-  /// included, and for another type.
+  /// Sets the host storage, for later compiles; its type must equal type(). Also requests `mode`,
+  /// which must be a hosted mode. Throws Error(invalid_argument) for other modes,
+  /// effectively_constant included, and for another type.
   const Tensor& set_host(HostArray host, MemoryMode mode = MemoryMode::hosted_nonconstant,
                          std::source_location where = std::source_location::current()) const;
-  /// The host storage; nullopt when there is none.
+  /// The host storage; nullopt if there is none.
   [[nodiscard]] std::optional<HostArray> host() const;
 
-  /// Subscripts: indices, affine sums of them, numbers of any integer type, and at(e), a position
-  /// that is computed. Using the access
-  /// throws invalid_argument where their count is not the rank or their numbers do not fit 64 bits.
+  /// Subscripts: indices, affine sums of indices, numbers of any integer type, and computed
+  /// positions, at(e). Using the access throws invalid_argument if the number of subscripts is not
+  /// the rank, or if their numbers do not fit 64 bits.
   template <class... S>
     requires(std::is_convertible_v<S, Subscript> && ...)
   [[nodiscard]] Access operator()(S&&... subscripts) const {
@@ -169,9 +170,8 @@ class Tensor {
   std::shared_ptr<jit::TensorState> state_;
 };
 
-/// Reads of the merge buffer: merge(g)(i, j) is element (i, j) of the tensor that the device's
-/// merge buffer holds, which must be `g` when the routine runs (D7). One merge tensor per program
-/// (J5).
+/// Reads of the merge buffer: merge(g)(i, j) is element (i, j) of the tensor in the device's merge
+/// buffer, which must be `g` when the routine runs (D7). One merge tensor per program (J5).
 class MergeAccess {
  public:
   explicit MergeAccess(Tensor tensor) : tensor_(std::move(tensor)) {}

@@ -1,12 +1,12 @@
-// Tracing: graphs of functions of arrays (heddle/graph.hpp). trace() calls a function once, with
-// nodes in the place of arrays, and keeps as a Graph what it made of them. Arguments and results
-// are trees (heddle/tree.hpp).
+// Tracing: makes graphs of functions of arrays (heddle/graph.hpp). trace() calls a function once,
+// with nodes in place of arrays, and records the operations as a Graph. Arguments and results are
+// trees (heddle/tree.hpp).
 //
 //   auto mlp = trace("mlp", [](const Layers<Node>& layers, Node x) { ... return softmax(x); },
 //                    types_of_layers, ArrayType{f32, {32, 784}});
 //
-// A trace belongs to its call: any number of threads trace at once, and a function that is traced
-// may trace others, each into a graph of its own.
+// Traces are independent: any number of threads may trace at once, and a traced function may trace
+// other functions, into graphs of their own.
 #pragma once
 
 #include <concepts>
@@ -31,11 +31,11 @@ namespace heddle {
 namespace tracing {
 class Tracer;
 
-/// What a tree of types becomes in a trace: the same with nodes as its leaves.
+/// The tree type with nodes in place of types as leaves.
 template <class Types>
 using NodesOf = typename trees::MapLeaves<ArrayType, Node>::template Of<Types>::Type;
 
-/// A function of these nodes, or of a graph and these nodes.
+/// A function callable with these nodes, or with a graph and these nodes.
 template <class Function, class... Nodes>
 concept TakesNodes = std::invocable<Function&, Nodes...>;
 template <class Function, class... Nodes>
@@ -56,7 +56,7 @@ template <class Function, class... Nodes>
 struct Returned<Function, Nodes...> {
   using Type = std::remove_cvref_t<std::invoke_result_t<Function&, const Graph&, Nodes...>>;
 };
-/// What a function of the nodes of these types returns.
+/// The result type of a function called with nodes of these types.
 template <class Function, class... Types>
 using ResultsOf = typename Returned<Function, NodesOf<Types>...>::Type;
 
@@ -66,7 +66,7 @@ template <class Function, class... Types>
 concept TakesNodesOf =
     TakesNodes<Function, NodesOf<Types>...> || TakesGraph<Function, NodesOf<Types>...>;
 
-/// Whether a function can be traced; where it cannot, compilers say why.
+/// True if a function can be traced; if not, a static_assert says why.
 template <class Function, class... Types>
 constexpr bool checked() {
   static_assert((trees::Checked<Types, ArrayType>::value && ...));
@@ -96,19 +96,19 @@ constexpr bool checked() {
 
 }  // namespace tracing
 
-/// A function that trace() takes with these types: each an ArrayType, or a tree of them whose
-/// structs are templates of their leaves. It takes as many arguments, with Node in the place of
-/// ArrayType, and may take the graph before them, as a const Graph&: for constants, scopes, and
-/// where there are no arguments. It returns a Node, or a tree of Nodes.
+/// A function that trace() accepts with these types; a type is an ArrayType or a tree of ArrayTypes
+/// whose structs are templates of their leaf type. The function takes one argument per type, with
+/// Node in place of ArrayType. A const Graph& parameter may come first: for constants, scopes, and
+/// functions without arguments. The function returns a Node, or a tree of Nodes.
 template <class Function, class... Types>
 concept Traceable = (TreeOf<Types, ArrayType> && ...) && (tracing::HasNodes<Types> && ...) &&
                     tracing::TakesNodesOf<Function, Types...> &&
                     TreeOf<tracing::ResultsOf<Function, Types...>, Node>;
 
-/// What a function is called in names and errors, and where it is traced.
+/// The name of a function in graph names and errors, and the source location of the trace.
 class TraceName {
  public:
-  TraceName() = default;  ///< of a function without a name
+  TraceName() = default;  ///< for a function without a name
   template <std::convertible_to<std::string_view> Text>
   TraceName(const Text& text,  // NOLINT: implicit by design, trace("mlp", ...)
             std::source_location where = std::source_location::current())
@@ -121,23 +121,24 @@ class TraceName {
   std::source_location where_{};
 };
 
-/// The graph of a function, and the structures of what the function takes and gives, which lead
-/// from trees to the flat lists of the graph's parameters and results, and back. A value.
+/// The graph of a function, and the structures of the function's arguments and results, which
+/// convert between trees and the flat lists of the graph's parameters and results. A value.
 class TracedGraph {
  public:
   [[nodiscard]] const Graph& graph() const noexcept { return graph_; }  ///< finished
   [[nodiscard]] const std::string& name() const noexcept { return graph_.name(); }
   /// "{arg0: *, arg1: {weight: *, bias: *}}": a field for each argument. The path of leaf k,
-  /// "arg1/weight", is the name of parameter k of the graph. Parameters that the function made
-  /// itself come after those.
+  /// "arg1/weight", is the name of parameter k of the graph. Parameters that the function itself
+  /// made come last.
   [[nodiscard]] const TreeDef& arguments() const noexcept { return arguments_; }
-  /// Of what the function returned; leaf k is result k of the graph.
+  /// The structure of the function's result; leaf k is result k of the graph.
   [[nodiscard]] const TreeDef& results() const noexcept { return results_; }
-  /// New tensors at each call.
+  /// The lowered program, with new tensors at every call.
   [[nodiscard]] GraphProgram program() const { return graph_.program(); }
 
-  /// The leaves of arguments, in the order of the graph's parameters. Throws invalid_argument where
-  /// the trees have another structure than what was traced, naming the first path that differs.
+  /// The leaves of arguments, in the order of the graph's parameters. Throws invalid_argument,
+  /// naming the first path that differs, if the trees have another structure than the traced
+  /// arguments.
   template <class Leaf, class... Trees>
   [[nodiscard]] std::vector<Leaf> flatten_arguments(const Trees&... trees) const {
     static_assert((trees::Checked<Trees, Leaf>::value && ...));
@@ -158,13 +159,13 @@ class TracedGraph {
   TreeDef arguments_, results_;
 };
 
-/// The same, knowing that the function returns a `Results`: a Node, or a tree of them.
+/// A TracedGraph with the function's result type, `Results`: a Node, or a tree of Nodes.
 template <class Results>
 class Traced : public TracedGraph {
  public:
-  /// The tree of results that has these leaves, in the order of the graph's results: of the type
-  /// that the function returned, with leaves of another type (see tree_map()). Throws
-  /// invalid_argument for another number of leaves.
+  /// The tree of results with these leaves, in the order of the graph's results: the type that the
+  /// function returned, with leaves of type Leaf (see tree_map()). Throws invalid_argument for
+  /// another number of leaves.
   template <class Leaf>
   [[nodiscard]] auto unflatten_results(std::vector<Leaf> leaves) const {
     using Made = typename trees::MapLeaves<Node, Leaf>::template Of<Results>::Type;
@@ -182,11 +183,12 @@ class Traced : public TracedGraph {
 
 namespace tracing {
 
-/// How trace() builds a graph. While it lives, its thread computes as kernels do.
+/// Builds a graph for trace(). During its lifetime, the thread has the floating-point environment
+/// of kernels.
 class Tracer {
  public:
   explicit Tracer(const TraceName& name);
-  /// Of a graph whose name is just that, and which names its first arguments so, not "arg0".
+  /// For a graph with exactly this name, whose first arguments have these names instead of "arg0".
   Tracer(std::string graph, std::vector<std::string> arguments, const std::source_location& where);
   /// The next argument, as nodes.
   template <class Types>
@@ -195,13 +197,13 @@ class Tracer {
     TreeDef def = trees::gather(types, leaves);
     return unflatten<NodesOf<Types>>(def, parameters(def, leaves));
   }
-  /// The next argument, of that structure: its leaves have the next of these types, which are those
-  /// of all arguments.
+  /// The next argument, of structure `def`. `types` are those of the leaves of all arguments; the
+  /// call takes the next ones.
   template <class Nodes>
   Nodes argument(const TreeDef& def, std::span<const ArrayType> types) {
     return unflatten<Nodes>(def, parameters(def, types.subspan(used_, def.num_leaves())));
   }
-  /// Calls the function, and ends the graph with what it returns.
+  /// Calls the function and finishes the graph with its results.
   template <class Function, class... Nodes>
   auto trace(Function& function, Nodes&... nodes) {
     using Results = typename Returned<Function, Nodes...>::Type;
@@ -225,19 +227,19 @@ class Tracer {
       return std::invoke(function, std::as_const(graph_), std::move(nodes)...);
   }
   std::vector<Node> parameters(const TreeDef& def, std::span<const ArrayType> types);
-  /// Throws what is being handled as an Error that names the function and its last node.
+  /// Rethrows the exception being handled as an Error that names the function and its last node.
   [[noreturn]] void fail() const;
   TracedGraph finish(TreeDef results, std::vector<Node> leaves);
 
-  std::shared_ptr<const void> floating_;  // what the thread computes with
+  std::shared_ptr<const void> floating_;  // the thread's floating-point environment
   std::source_location where_;
   Graph graph_;
   std::vector<std::string> names_;  // of the first arguments
   std::vector<TreeDef> arguments_;
-  std::size_t used_ = 0;  // leaves so far
+  std::size_t used_ = 0;  // leaves used so far
 };
 
-/// As trace() below.
+/// See trace() below.
 template <class Function, class... Types>
 auto build(const TraceName& name, Function& function, const Types&... types) {
   Tracer tracer(name);
@@ -247,24 +249,25 @@ auto build(const TraceName& name, Function& function, const Types&... types) {
 
 }  // namespace tracing
 
-/// The graph of a function, which is called once, here, with nodes of these types; see Traceable.
-/// Gives a Traced<what it returns>.
+/// The graph of a function, which is called once, in this call, with nodes of these types; see
+/// Traceable. Returns a Traced<result type of the function>.
 ///
-/// The graph has the function's name, "mlp"; later traces of that name in this process are "mlp#2",
-/// "mlp#3", and so on, also where one failed. A function without a name is "graph", and errors do
-/// not tell where it was traced. The names of parameters are "arg0", "arg1", and inside of trees
-/// "arg0/layers/3/weight". Names are no part of the graph's hash.
+/// The graph has the function's name, "mlp"; later traces of the same name in this process are
+/// "mlp#2", "mlp#3", and so on, even if a trace failed. A function without a name is "graph", and
+/// errors then lack the location of the trace. Parameters are named "arg0", "arg1", and inside
+/// trees "arg0/layers/3/weight". Names are no part of the graph's hash.
 ///
-/// The function runs with the floating-point environment of kernels, whatever the calling thread
-/// has: its numbers are rounded to nearest, nothing is flushed to zero, and nothing traps. So the
-/// graph is the same on whichever thread it is traced; the thread's own environment is back when
-/// this returns.
+/// The function runs with the floating-point environment of kernels, whatever environment the
+/// calling thread has: numbers are rounded to nearest, nothing is flushed to zero, and nothing
+/// traps. The graph is therefore the same on any thread. The thread's own environment is restored
+/// before the call returns.
 ///
-/// What the function throws is thrown as an Error that names the function and the last node that it
-/// made, with it as the cause: the code is that of an Error, exhausted for std::bad_alloc, else
-/// invalid_argument; status().exception() is the exception itself. Throws invalid_argument where
-/// the results have no node, or one of no or of another graph, naming its path; for types that no
-/// array has; failed_precondition where the function finished the graph.
+/// An exception of the function is rethrown as an Error that names the function and the last node
+/// that the function made, with the exception as the cause: the code is that of an Error, exhausted
+/// for std::bad_alloc, else invalid_argument; status().exception() is the exception itself. Throws
+/// invalid_argument, naming the path, if the results contain no node, or a node of no graph or of
+/// another graph; invalid_argument for types that no array can have; failed_precondition if the
+/// function finished the graph.
 template <class Function, class... Types>
 auto trace(const TraceName& name, Function&& function, const Types&... types) {
   if constexpr (tracing::checked<std::remove_reference_t<Function>, Types...>())

@@ -1,8 +1,9 @@
-// Trees: what functions of arrays take and return. A tree is a leaf, or a std::vector, std::array,
-// std::pair, std::tuple, std::optional or std::map<std::string, T> of trees, or a struct whose
-// fields HEDDLE_TREE names; nested at will. A leaf is of the one type that each function here is
-// given, whatever that is: Node, Array, ArrayType. Trees are flattened in the order in which they
-// are written: elements by position, fields as HEDDLE_TREE lists them, maps by their keys.
+// Trees: arguments and results of functions of arrays. A tree is a leaf, or a std::vector,
+// std::array, std::pair, std::tuple, std::optional or std::map<std::string, T> of trees, or a
+// struct whose fields HEDDLE_TREE lists; trees nest. The leaves of a tree have one type, a
+// parameter of the functions here: Node, Array, ArrayType. Trees are flattened in the order of
+// their declaration: elements by position, fields in the order of HEDDLE_TREE, maps by ascending
+// keys.
 //
 // Values and pure functions: callable from any thread.
 #pragma once
@@ -57,10 +58,10 @@ void walk(T& tree, std::string& path, const auto& visit) {
   }
 }
 
-/// Makes a tree of the leaves that are left of `leaves`.
+/// Builds a tree from the remaining `leaves`.
 template <class Leaf>
 struct Rebuild {
-  /// The parts of one tree, one after the other.
+  /// The parts of one tree, in order.
   struct Parts {
     [[nodiscard]] std::size_t size() const { return def.size(); }
     [[nodiscard]] bool more() const { return at < def.size(); }
@@ -109,10 +110,10 @@ template <class Leaf, class T>
   return flat;
 }
 
-/// The tree of type T that flatten() made these of: vectors have the size, optionals are full or
-/// empty, maps have the keys that `def` says. Fields that HEDDLE_TREE does not list are those of a
-/// T{}. Throws invalid_argument where `def` is no structure of a T or has another number of leaves,
-/// naming the first path that differs.
+/// Rebuilds a tree of type T from the result of flatten(): `def` determines the size of vectors,
+/// whether optionals have a value, and the keys of maps. Fields that HEDDLE_TREE does not list have
+/// their value in T{}. Throws invalid_argument, naming the first path that differs, if `def` is not
+/// a structure of T or has another number of leaves.
 template <class T, class Leaf>
 [[nodiscard]] T unflatten(const TreeDef& def, std::vector<Leaf> leaves) {
   static_assert(trees::Checked<T, Leaf>::value);
@@ -121,8 +122,8 @@ template <class T, class Leaf>
   return rebuild.template make<T>(def);
 }
 
-/// Calls visit(path, leaf) for each leaf in order, with a const std::string& and the leaf itself:
-/// a Leaf&, or a const Leaf& where the tree is const.
+/// Calls visit(path, leaf) for each leaf in order, with a const std::string& and the leaf itself: a
+/// Leaf&, or a const Leaf& if the tree is const.
 template <class Leaf, class T, class Visit>
 void visit_leaves(T& tree, const Visit& visit) {
   static_assert(trees::Checked<std::remove_const_t<T>, Leaf>::value);
@@ -130,10 +131,11 @@ void visit_leaves(T& tree, const Visit& visit) {
   trees::walk<Leaf>(tree, path, visit);
 }
 
-/// A tree of the same structure, with fn(leaf) for each leaf, in order. What `fn` returns may be of
-/// another type: containers take it, and structs that are a template of their leaf type, such as
-/// Dense<T>, of which other structs may be templates too. Fields that HEDDLE_TREE does not list are
-/// copied where the type stays the same, else as in unflatten().
+/// A tree of the same structure, with fn(leaf) for each leaf, in order. `fn` may return another
+/// type if the tree can hold it: containers can, and structs that are a template of their leaf
+/// type, such as Dense<T>, including templates that contain other such structs. Fields that
+/// HEDDLE_TREE does not list are copied if the type stays the same, otherwise they are as in
+/// unflatten().
 template <class Leaf, class T, class Function>
 [[nodiscard]] auto tree_map(const T& tree, const Function& fn) {
   using To = std::remove_cvref_t<std::invoke_result_t<const Function&, const Leaf&>>;

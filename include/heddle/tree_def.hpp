@@ -1,5 +1,5 @@
-// TreeDef: the structure of a tree (heddle/tree.hpp) without its leaves, and where two of them
-// differ. Values; callable from any thread.
+// TreeDef: the structure of a tree (heddle/tree.hpp) without its leaves, and the comparison of
+// structures. Values; any thread.
 #pragma once
 
 #include <cstddef>
@@ -17,56 +17,58 @@
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// What a tree is at one place.
+/// The kind of a node of a tree.
 enum class TreeKind : std::uint8_t {
   leaf,
   list,    ///< std::vector, std::array: elements
   tuple,   ///< std::pair, std::tuple: elements
   fields,  ///< a struct: named fields, in the order in which HEDDLE_TREE lists them
   map,     ///< std::map<std::string, T>: keys, in ascending order
-  none,    ///< a std::optional that is empty
-  some,    ///< a std::optional with a content
+  none,    ///< an empty std::optional
+  some,    ///< a std::optional with a value
 };
 
-/// The structure of a tree without its leaves: a value, hashed in constant time, copied as a shared
-/// pointer. It knows no types of C++: a vector and an array of three leaves have the same, as have
-/// two structs whose fields have the same names. Moving one copies it. Nests 1000 deep at most.
+/// The structure of a tree without its leaves: a value, hashed in constant time, copied like a
+/// shared pointer. The structure does not depend on C++ types: a vector and an array of three
+/// leaves have the same structure, as do two structs with the same field names. A move copies. At
+/// most 1000 levels.
 ///
-/// The text is `*` for a leaf, `[*, *]` for a list, `(*, *)` for a tuple, `{weight: *, bias: *}`
-/// for a struct, `{"a": *, "b": *}` for a map, whose keys are always quoted, `{}` and `{:}` for a
-/// struct and a map without any, `none` and `some *` for an optional.
+/// Text: `*` for a leaf, `[*, *]` for a list, `(*, *)` for a tuple, `{weight: *, bias: *}` for a
+/// struct, `{"a": *, "b": *}` for a map, whose keys are always quoted, `{}` and `{:}` for an empty
+/// struct and an empty map, `none` and `some *` for an optional.
 ///
-/// The path of a leaf is what leads to it, outermost first, with '/' between: an element's number,
-/// a field's name, a key: "layers/3/weight". The content of an optional has the optional's path; a
-/// tree that is a leaf has the path "". A key of letters, digits, '_', '-', '.' and bytes above 127
-/// that does not begin with '.' is written as it is, any other in quotes, which no other part of a
-/// path has: {"a/b": *} has the leaf "\"a/b\"". In quotes, '"' and '\' follow a '\', and bytes
-/// below 32 and 127 are \x and two digits, \x0a. So no two leaves of a tree share a path.
+/// Path: the steps to a leaf, outermost first, joined by '/': an element's number, a field's name,
+/// or a key: "layers/3/weight". The content of an optional has the path of the optional; a tree
+/// that is a leaf has the path "". A key that consists of letters, digits, '_', '-', '.' and bytes
+/// above 127, and does not begin with '.', is written as it is; any other key is quoted, and no
+/// other part of a path has quotes: {"a/b": *} has the leaf "\"a/b\"". In quotes, '"' and '\' are
+/// preceded by '\', and bytes below 32 and byte 127 are written as \x and two digits, \x0a. Every
+/// leaf of a tree therefore has a unique path.
 class TreeDef {
  public:
   TreeDef() = default;  ///< a leaf
-  /// Of parts, with a name for each field or key. Throws invalid_argument where there are parts or
-  /// names that the kind does not have, fields whose names C++ would not take or that have the same
-  /// name, keys that are not in ascending order, and when it nests too deep.
+  /// A tree of parts, with a name for each field or key. Throws invalid_argument for parts or names
+  /// that the kind does not have, for field names that are not valid in C++ or not unique, for keys
+  /// that are not in ascending order, and for too many levels.
   explicit TreeDef(TreeKind kind, std::vector<TreeDef> children = {},
                    std::vector<std::string> names = {});
   TreeDef(const TreeDef&) = default;
   TreeDef& operator=(const TreeDef&) = default;
 
   [[nodiscard]] TreeKind kind() const noexcept;
-  /// How many elements, fields, keys or contents there are; 0 for a leaf.
+  /// The number of elements, fields, keys or contents; 0 for a leaf.
   [[nodiscard]] std::size_t size() const noexcept;
   [[nodiscard]] const TreeDef& child(std::size_t k) const;  ///< k < size(), else invalid_argument
   /// The field or key of child k; empty for other kinds.
   [[nodiscard]] std::string_view name(std::size_t k) const;
   [[nodiscard]] std::size_t num_leaves() const noexcept;
-  /// The path of a leaf, in the order of flatten(). Throws invalid_argument where there is no such
-  /// leaf.
+  /// The path of a leaf, numbered in the order of flatten(). Throws invalid_argument if there is no
+  /// such leaf.
   [[nodiscard]] std::string path(std::size_t leaf) const;
-  /// The text: equal for equal ones, and for no others.
+  /// The text. Two structures have equal text only if they are equal.
   [[nodiscard]] std::string to_string() const;
-  /// The one with this text, in which blanks between tokens do not matter. Throws invalid_argument:
-  /// where in the text, what was expected, what is there.
+  /// Parses a text; blanks between tokens are ignored. Throws invalid_argument with the position in
+  /// the text, what was expected, and what was found.
   [[nodiscard]] static TreeDef parse(std::string_view text);
   [[nodiscard]] std::size_t hash() const noexcept;  ///< equal in every process
   friend bool operator==(const TreeDef& a, const TreeDef& b) noexcept { return same(a, b); }
@@ -78,18 +80,18 @@ class TreeDef {
   std::shared_ptr<const Node> state_;  // null: a leaf
 };
 
-/// Where two trees begin to differ, and how.
+/// The first difference between two trees.
 struct TreeDifference {
-  std::string path{};  ///< of the outermost part that differs
+  std::string path{};  ///< path of the outermost part that differs
   std::string text{};  ///< "3 elements, expected 4"
   /// "at layers/2: 3 elements, expected 4".
   [[nodiscard]] std::string to_string() const;
 };
 
-/// The first difference, in the order of leaves; nullopt for equal ones.
+/// The first difference, in the order of leaves; nullopt if the structures are equal.
 [[nodiscard]] std::optional<TreeDifference> first_difference(const TreeDef& found,
                                                              const TreeDef& expected);
-/// Throws invalid_argument where they differ: "`what`: at layers/2: 3 elements, expected 4".
+/// Throws invalid_argument if the structures differ: "`what`: at layers/2: 3 elements, expected 4".
 void require_same(const TreeDef& found, const TreeDef& expected, std::string_view what);
 
 namespace trees {
@@ -99,15 +101,16 @@ void append(std::string& path, std::size_t element);
 void append(std::string& path, std::string_view key);
 void append(std::string& path, const TreeDef& def, std::size_t part);
 
-/// What a type of C++ expects: without a size, one of any size, or an optional with or without.
+/// The structure that a C++ type expects. Without a size: a list or map of any size, or an optional
+/// with or without a value.
 struct Expected {
   TreeKind kind = TreeKind::leaf;
   std::optional<std::size_t> size{};
   std::span<const std::string_view> names{};
 };
-/// Throws invalid_argument where `found`, which is at `path`, is something else.
+/// Throws invalid_argument if `found`, located at `path`, does not match.
 void require(const TreeDef& found, const Expected& expected, const std::string& path);
-/// Throws invalid_argument where `def` has another number of leaves.
+/// Throws invalid_argument if `def` has another number of leaves.
 void require_count(const TreeDef& def, std::size_t leaves);
 
 }  // namespace trees

@@ -1,4 +1,4 @@
-// Which types of C++ are trees (heddle/tree.hpp): the containers, and structs after HEDDLE_TREE.
+// The C++ types that are trees (heddle/tree.hpp): containers, and structs with HEDDLE_TREE.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 namespace heddle {
 namespace trees {
 
-/// What HEDDLE_TREE says of a struct.
+/// A field of a struct, as listed by HEDDLE_TREE.
 template <class Class, class Member>
 struct Field {
   using Value = Member;
@@ -39,20 +39,20 @@ struct Fields {
 };
 template <class T>
 concept Struct = requires(const T* type) {
-  // A struct that derives from one has fields that the latter's line does not list.
+  // Excludes derived structs: the base's HEDDLE_TREE does not list their fields.
   requires std::same_as<typename decltype(heddle_tree_fields(type))::Owner, T>;
 };
 
 template <class... T>
 struct Types {};
-/// The parts of a tree, by its type. Primary: leaves, and what is refused.
+/// Access to the parts of a tree, by type. Primary template: leaves, and unsupported types.
 template <class T>
 struct TreeAccess {
   static constexpr bool is_tree = false;
 };
 
 template <class T, class A>
-  requires(!std::same_as<T, bool>)  // whose elements are no objects
+  requires(!std::same_as<T, bool>)  // its elements are not objects
 struct TreeAccess<std::vector<T, A>> {
   static constexpr bool is_tree = true;
   static constexpr Expected expected{TreeKind::list};
@@ -149,7 +149,7 @@ struct TreeAccess<std::map<std::string, T, Less, A>> {
   }
 };
 
-/// A struct of another leaf type: itself, or the same template of other arguments.
+/// The struct type with another leaf type: unchanged, or the same template with other arguments.
 template <class T, class Map>
 struct MappedStruct {
   using Type = T;
@@ -158,7 +158,7 @@ template <template <class...> class Template, class... T, class Map>
 struct MappedStruct<Template<T...>, Map> {
   using Type = Template<typename Map::template Of<T>::Type...>;
 };
-/// Room for a struct that nothing makes: its fields have addresses, which tell their order.
+/// Storage for a struct that is never constructed: the addresses of its fields tell their order.
 template <class T>
 union Room {
   constexpr Room() : nothing() {}
@@ -168,7 +168,7 @@ union Room {
 };
 template <class T>
 inline constexpr Room<T> room{};
-/// Stands for a field of a type, or of any.
+/// Converts to a field of exactly one type, or of any type.
 template <class Field>
 struct Exactly {
   template <std::same_as<Field> T>
@@ -224,14 +224,14 @@ struct TreeAccess<T> {
           all.fields);
     }
   }
-  /// Whether field k is behind those of its type that are listed before it.
+  /// True if field k lies behind the fields of the same type that are listed earlier.
   static constexpr bool follows_others(const auto& field, std::size_t k) {
     const auto follows = [&]<class Other>(const Other& other, std::size_t at) {
       if constexpr (std::same_as<decltype(field), const Other&>) {
         const auto& value = room<T>.value;
         return at >= k || std::addressof(value.*other.member) < std::addressof(value.*field.member);
       }
-      return true;  // fields of another type are told apart by it
+      return true;  // fields of different types are distinguished by type
     };
     return std::apply(
         [&](auto&... other) {
@@ -249,7 +249,7 @@ template <class T>
 Types<T> operator+(Types<T>, const auto&);
 template <class First>
 First operator+(Types<>, const First&);
-/// The first type inside T that is no leaf and no tree, if there is one. Types may nest themselves.
+/// The first type inside T that is neither leaf nor tree, if any. Types may contain themselves.
 template <class T, class Leaf, class... Outer>
 constexpr auto misfits() {
   if constexpr (std::same_as<T, Leaf> || (std::same_as<T, Outer> || ...)) {
@@ -262,7 +262,7 @@ constexpr auto misfits() {
     }(typename TreeAccess<T>::Parts());
   }
 }
-/// Compiles for trees alone; what is none is the first argument, in what compilers say.
+/// Instantiates for trees only; compilers print an offending type as the first argument.
 template <class Found, class Leaf>
 struct CheckedTree {
   static_assert(LeafOrTree<Found, Leaf>,
@@ -299,7 +299,7 @@ struct MapLeaves {
 
 }  // namespace trees
 
-/// A leaf, or a tree whose leaves all are, of type Leaf.
+/// A leaf of type Leaf, or a tree whose leaves have type Leaf.
 template <class T, class Leaf>
 concept TreeOf =
     std::same_as<decltype(trees::misfits<std::remove_cvref_t<T>, Leaf>()), trees::Types<>>;
@@ -307,18 +307,18 @@ concept TreeOf =
 }  // namespace heddle
 #pragma GCC visibility pop
 
-/// Makes a struct a tree of some or all of its fields, in this order. A line at namespace scope,
-/// after the struct and in its namespace:
+/// Makes a struct a tree of the listed fields, in this order. Written at namespace scope, after the
+/// struct and in its namespace:
 ///   HEDDLE_TREE(Dense, weight, bias)
-///   template <class T> HEDDLE_TREE(Linear<T>, weight)  // of one argument: a comma would end it
-/// A struct without a default constructor, as one of Nodes, must be an aggregate, and have all its
-/// fields listed as they are declared. 64 fields at most.
+///   template <class T> HEDDLE_TREE(Linear<T>, weight)  // one argument: the macro splits at commas
+/// A struct without a default constructor, such as a struct of Nodes, must be an aggregate, and
+/// every field must be listed in the order of declaration. At most 64 fields.
 #define HEDDLE_TREE(type, ...)                                                       \
   [[maybe_unused]] constexpr auto heddle_tree_fields(const type* self) {             \
     return ::heddle::trees::Fields(                                                  \
         self __VA_OPT__(HEDDLE_TREE_SCAN_3(HEDDLE_TREE_FIELDS(type, __VA_ARGS__)))); \
   }
-// One field, then the rest of them, one scan of the text later.
+// Expands one field, then the rest of the fields in the next scan of the text.
 #define HEDDLE_TREE_FIELDS(type, field, ...)                 \
   , ::heddle::trees::Field{#field, &type::field} __VA_OPT__( \
         HEDDLE_TREE_LATER HEDDLE_TREE_PARENTHESES(type, __VA_ARGS__))

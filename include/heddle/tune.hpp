@@ -1,5 +1,5 @@
-// Tuning: the choices of a schedule that the cost model finds about as good as its own are compiled
-// and measured; the fastest is kept for program and machine. Plain data; any thread.
+// Tuning: compiles and measures schedule choices that the cost model rates about as good as its
+// own, and stores the fastest for program and machine. Plain data; any thread.
 #pragma once
 
 #include <chrono>
@@ -15,13 +15,13 @@
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// What a compile does about choices that tuning found.
+/// How a compile uses choices found by tuning.
 enum class Tune : std::uint8_t {
   off,   ///< the cost model chooses
-  kept,  ///< what was kept for this program and machine is taken, else the model chooses
-  /// Likewise; where nothing was kept, candidates are measured first, and the best of them kept.
-  /// That has half of a CompileOptions::timeout. compile_async() on manual devices measures
-  /// nothing, and the log says so: nobody may poll before its end is waited for.
+  kept,  ///< uses the choice stored for this program and machine, else the model's choice
+  /// As kept; if no choice is stored, first measures candidates and stores the best, using at most
+  /// half of a CompileOptions::timeout. compile_async() on manual devices does not measure, and
+  /// logs a message: the host may not poll before it waits for the compile.
   measure,
 };
 [[nodiscard]] constexpr std::string_view name(Tune tune) noexcept {
@@ -29,57 +29,59 @@ enum class Tune : std::uint8_t {
 }
 
 struct TuneOptions {
-  /// Unset: as the backend says (BackendOptions::tune).
+  /// Unset: the backend's default (BackendOptions::tune).
   std::optional<Tune> mode{};
-  /// All that measuring may take, compiles of candidates included; it ends a few runs later at
-  /// most. Above 0, else invalid_argument. Whatever else runs on the machine meanwhile disturbs it,
-  /// another thread that measures too.
+  /// The time limit for measuring, including compiles of candidates; measuring ends at most a few
+  /// runs later. Must be above 0 (invalid_argument). Other load on the machine, such as a second
+  /// thread that measures, disturbs the measurement.
   std::chrono::nanoseconds budget = std::chrono::seconds(10);
-  /// Also candidates that add the terms of float sums in another order than the model's choice:
-  /// results may then differ in their last bits from those of other machines, and from those
-  /// before. What is found so is kept apart, for compiles that ask for it too.
+  /// Also measures candidates that add the terms of float sums in another order than the model's
+  /// choice: results may then differ in their last bits from those of other machines, and from
+  /// earlier results. A choice found with this option is stored separately, and used by compiles
+  /// with this option only.
   bool reassociate = false;
-  /// All candidates are compiled, however bad their estimate, and measured as often as the best:
-  /// to see how far from these the tuned one is.
+  /// Compiles every candidate, however bad its estimate, and measures it as often as the best: to
+  /// compare the tuned choice with the optimum.
   bool exhaustive = false;
 
   friend bool operator==(const TuneOptions&, const TuneOptions&) = default;
 };
 
-/// How a candidate fared.
+/// The outcome of measuring a candidate.
 enum class TuneVerdict : std::uint8_t {
-  unmeasured,  ///< the budget was over before
+  unmeasured,  ///< the budget ended before
   measured,
-  dropped,    ///< measured a few times: it was too slow
-  different,  ///< its results were not those of the model's choice; never taken, and logged
-  failed,     ///< it could not be compiled, or did not run
+  dropped,    ///< measured a few times and found too slow
+  different,  ///< its results differ from those of the model's choice; never used, and logged
+  failed,     ///< compiling or running the candidate failed
 };
 [[nodiscard]] std::string_view name(TuneVerdict verdict) noexcept;
 
 struct TunedCandidate {
   ScheduleChoices choices{};
-  /// The order of float sums is that of the model's choice, and so are all bits; or any order will
-  /// do (CompileOptions::fast_math).
+  /// true if float sums have the order of the model's choice, and results the same bits; or if any
+  /// order is allowed (CompileOptions::fast_math).
   bool same_order = true;
-  double estimated_us = 0;  ///< by the cost model: good for comparing candidates only
+  double estimated_us = 0;  ///< by the cost model: only for comparing candidates
   TuneVerdict verdict = TuneVerdict::unmeasured;
-  std::size_t rounds = 0;  ///< in which it and the model's choice ran in turn
-  double median_us = 0;    ///< of one run, from schedule() to its end; 0 unless it was measured
-  /// The median over rounds of its time in parts of that of the model's choice; 0 likewise.
+  std::size_t rounds = 0;  ///< rounds in which the candidate and the model's choice ran in turn
+  double median_us = 0;    ///< time of one run, from schedule() to its end; 0 unless measured
+  /// The median over rounds of the candidate's time divided by that of the model's choice; 0 unless
+  /// measured.
   double ratio = 0;
 
   friend bool operator==(const TunedCandidate&, const TunedCandidate&) = default;
 };
 
-/// What tuning found for a program on a machine.
+/// The result of tuning a program on a machine.
 struct TunedSchedule {
   std::vector<TunedCandidate> candidates{};  ///< the model's choice first
-  std::size_t best = 0;                      ///< the one that is taken
-  bool measured = false;                     ///< now: it was not kept before
-  /// No candidate could be measured often enough: nothing was kept, the model's choice stays.
+  std::size_t best = 0;                      ///< index of the candidate to use
+  bool measured = false;                     ///< measured by this call, not read from storage
+  /// No candidate could be measured often enough: nothing was stored, the model's choice stays.
   bool too_short = false;
-  std::string file{};     ///< where it is kept; empty: nowhere
-  std::string problem{};  ///< why it could not be kept; empty where it is, or nothing is to be
+  std::string file{};     ///< where the choice is stored; empty: not stored
+  std::string problem{};  ///< why storing failed; empty if stored, or if there is nothing to store
 
   [[nodiscard]] const ScheduleChoices& choices() const { return candidates.at(best).choices; }
 };

@@ -1,5 +1,5 @@
-// Variables: named trees of arrays that functions of executors read, and replace by what they
-// compute: in place, where nobody else has the arrays.
+// Variables: named trees of arrays that functions of executors read and update. An update is in
+// place if no other handle holds the arrays.
 //
 //   Variable<Layers<Array>> weights("weights", initial);
 //   Executor step(device, [=](const Graph& graph, Node x, Node y) {
@@ -26,7 +26,7 @@ class VariableState;
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// What needs no type of the tree; see Variable.
+/// The part of Variable that does not depend on the type of the tree.
 class VariableBase {
  public:
   VariableBase(const VariableBase&) = default;
@@ -48,38 +48,38 @@ class VariableBase {
   std::shared_ptr<rt::VariableState> state_;
 };
 
-/// A shared handle; moving one copies it, so that none is ever empty. Any thread may use it. Calls
-/// that update one variable take effect in the order in which they were made, on whichever devices:
-/// each reads what the one before has left, and none is lost. A call that is refused changes
-/// nothing, nor does one that was accepted and then skipped or cancelled before it began, unless
-/// another device was still computing the value at that time. Where a call fails that has begun,
-/// the variable has no value until set().
+/// A shared handle; a move copies the handle, so no handle is ever empty. Thread-safe. Updates of
+/// one variable take effect in the order of the calls, on whichever devices: a call reads the value
+/// left by the previous call, and no update is lost. A refused call changes nothing; nor does an
+/// accepted call that was skipped or cancelled before it began, unless another device was still
+/// computing the value at that time. If a call fails after it began, the variable has no value
+/// until set().
 template <class Tree>
   requires TreeOf<Tree, Array>
 class Variable : public VariableBase {
  public:
-  /// The name is for errors, and of parameters: "weights/layers/3/bias".
+  /// `name` appears in errors, and in names of parameters: "weights/layers/3/bias".
   Variable(std::string name, const Tree& arrays)
       : Variable(std::move(name), flatten<Array>(arrays)) {}
 
   using Nodes = typename trees::MapLeaves<Array, Node>::template Of<Tree>::Type;
-  /// In a function of an executor: its value, which is what update() was given before in the same
-  /// graph, if it was. Throws failed_precondition for the graph of any other function.
+  /// Inside a function of an executor: the variable's value, or the value given to update() earlier
+  /// in the same graph. Throws failed_precondition for any other graph.
   [[nodiscard]] Nodes read(const Graph& graph,
                            std::source_location where = std::source_location::current()) const {
     return unflatten<Nodes>(structure(), read_leaves(graph, where));
   }
-  /// In a function of an executor: its value after each call. Nodes of the same structure and
-  /// types, else invalid_argument, naming the path.
+  /// Inside a function of an executor: sets the variable's value after every call. Throws
+  /// invalid_argument naming the path if the structure or types of `nodes` differ.
   void update(const Graph& graph, const Nodes& nodes,
               std::source_location where = std::source_location::current()) const {
     Flattened<Node> flat = flatten<Node>(nodes);
     update_leaves(graph, flat.def, std::move(flat.leaves), where);
   }
-  /// Its arrays after all calls so far: they may be unfinished, and stay as they are: a later call
-  /// that updates it takes new memory as long as they are there.
+  /// The arrays after every call so far. They may be unfinished. They never change: a later call
+  /// that updates the variable uses new memory as long as these arrays exist.
   [[nodiscard]] Tree value() const { return unflatten<Tree>(structure(), leaves()); }
-  /// Arrays of the same structure and types, else invalid_argument.
+  /// Throws invalid_argument if the structure or types of `arrays` differ.
   void set(const Tree& arrays) const {
     Flattened<Array> flat = flatten<Array>(arrays);
     set_leaves(flat.def, std::move(flat.leaves));
