@@ -81,7 +81,7 @@ class Array {
   [[nodiscard]] const Device& device() const noexcept;
   /// The memory of the array. A write to this memory changes the array for every handle.
   [[nodiscard]] const BufferView& view() const noexcept;
-  /// Ends when the array has been filled.
+  /// An event that is done when the array has been filled.
   [[nodiscard]] const Event& event() const noexcept;
   [[nodiscard]] bool done() const noexcept { return event().done(); }
   /// ok while the array is being computed and once it is complete; otherwise the error.
@@ -114,13 +114,13 @@ class Array {
     return to_host(where).template values<T>()[0];
   }
 
-  /// The same values in memory of another device, of any backend. A task of `device` copies them
-  /// once this array is complete; the call does not wait. Returns the array itself if it is on
-  /// `device` already. Throws as the constructors do, and as to_host() if the array failed or was
+  /// Copies the values to memory of another device, of any backend. A task of `device` copies once
+  /// the source is complete; the call does not wait. Returns the same array if `device` is the
+  /// array's device. Throws as the constructors do, and as to_host() if the array failed or was
   /// donated.
   [[nodiscard]] Array copy_to(const Device& device,
                               std::source_location where = std::source_location::current()) const;
-  /// The same values in other memory of the array's own device; otherwise as copy_to().
+  /// Copies the values to other memory of the array's own device; otherwise as copy_to().
   [[nodiscard]] Array copy(std::source_location where = std::source_location::current()) const;
 
   /// "f32[2,2] on gccjit:0.0", then the elements, with elision, once complete, or the error.

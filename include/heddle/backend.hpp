@@ -52,15 +52,15 @@ struct BackendOptions {
   /// The value of suggested_num_virtual_devices(), whatever the strategy: 1 to virtual_devices_max.
   std::optional<int> virtual_devices{};
   /// The scheduler that runs the backend's devices: the host's own or a Simulation's, next to
-  /// devices that the host opens there. It remains the host's: the backend shuts down its own
-  /// devices only. Unset: the backend makes a scheduler as `scheduling` says.
+  /// devices that the host opens there. The scheduler remains the host's: the backend shuts down
+  /// its own devices only. Unset: the backend makes a scheduler as `scheduling` says.
   std::optional<Scheduler> scheduler{};
-  /// How the backend makes a scheduler: workers, pinning, watchdog, profile. Together with
-  /// `scheduler`, which was made with its own options, these are invalid_argument.
-  /// `scheduling.device` applies to the devices in either case: queue size, full-queue policy
-  /// (schedules and transfers may override it), recorded sites, spinning. The backend chooses the
-  /// names. With `pin_workers`, devices with a thread of their own are bound to processors too: the
-  /// devices of physical device k to the k-th processor that the process may use.
+  /// How the backend makes a scheduler: workers, pinning, watchdog, profile. invalid_argument
+  /// together with `scheduler`, which was made with options already. `scheduling.device` applies to
+  /// the devices in either case: queue size, full-queue policy (schedules and transfers may
+  /// override it), recorded sites, spinning. The backend chooses the names. With `pin_workers`,
+  /// devices with a thread of their own are bound to processors too: the devices of physical device
+  /// k to the k-th processor that the process may use.
   SchedulerOptions scheduling{};
   /// Where tasks of the devices run (S15). Unset: the mode of the backend's registration
   /// (BackendSpec::mode). With a Simulation's scheduler the mode is `simulated`, and may stay
@@ -72,9 +72,9 @@ struct BackendOptions {
   /// device per n processors.
   ///
   /// width_automatic: a device has one processor. Devices with threads of their own also borrow
-  /// processors on which no virtual device of the backend is open; pooled devices are helped by
-  /// workers that have no other task. Inline, threads help only if a number is given. Manual, a
-  /// number cuts kernels into parts, which run in order where the host polls.
+  /// processors on which no virtual device of the backend is open; idle workers help pooled
+  /// devices. Inline, threads help only if a number is given. Manual, a number cuts kernels into
+  /// parts, which run in order where the host polls.
   ///
   /// With `scheduler`, the threads that run parts of its tasks also run parts of kernels: automatic
   /// uses as many threads as the scheduler uses for a task, and another number is invalid_argument,
@@ -109,7 +109,7 @@ struct BackendOptions {
   std::optional<MachineProfile> machine{};
   /// Constants of schedules; override the constants derived from `machine`.
   std::optional<KernelProfile> kernels{};
-  /// The tuning mode of compiles whose options leave it unset. Unset: HEDDLE_TUNE, else kept.
+  /// The default tuning mode of compiles. Unset: HEDDLE_TUNE, else kept.
   std::optional<Tune> tune{};
   /// "portable", "avx2", "avx512", "avx512_vnni" or "avx512_bf16"; the processor must support it.
   std::optional<std::string> isa{};
@@ -189,25 +189,25 @@ class Backend {
 
   /// Measures the schedule choices that the cost model rates about as good as its own, on a virtual
   /// device opened for that time on physical device 0, and stores the best one for this program (as
-  /// `options` compile it) and machine in the folder of the kernel cache. Later compiles use it, in
-  /// other processes too, as TuneOptions::mode says; this backend uses the choice even if storing
-  /// fails. Static indices are 0; contents are random, except for tensors with host storage.
-  /// Measures again even if a choice is stored; ignores `options.tune.mode`. Throws the errors of
-  /// compiling and running the model's choice, invalid_argument for a budget that is not above 0,
-  /// and failed_precondition if there is nothing to choose (Schedule::off, trace_values,
+  /// `options` compile it) and machine in the folder of the kernel cache. Later compiles use the
+  /// choice, in other processes too, as TuneOptions::mode says; this backend uses the choice even
+  /// if storing fails. Static indices are 0; contents are random, except for tensors with host
+  /// storage. Measures again even if a choice is stored; ignores `options.tune.mode`. Throws the
+  /// errors of compiling and running the model's choice, invalid_argument for a budget that is not
+  /// above 0, and failed_precondition if there is nothing to choose (Schedule::off, trace_values,
   /// CompileOptions::choices) and in simulations.
   [[nodiscard]] TunedSchedule tune(const Program& program,
                                    const CompileOptions& options = {}) const;
-  /// The stored schedule that compile() with these options would use without measuring; nullopt if
-  /// none is stored, if the options say Tune::off, or if they leave nothing to choose. Throws the
-  /// errors of describing a program. A file that cannot be used is a warning in the log.
+  /// The stored schedule for compile() with these options; nullopt if none is stored, if the
+  /// options say Tune::off, or if they leave nothing to choose. Throws the errors of describing a
+  /// program. A file that cannot be used is a warning in the log.
   [[nodiscard]] std::optional<TunedSchedule> tuned(const Program& program,
                                                    const CompileOptions& options = {}) const;
 
   // A backend in manual mode runs its devices inside the next three functions, and inside waits for
   // events of its Scheduler by threads that run no task; waits elsewhere run nothing. The functions
-  // are those of the backend's Scheduler: a host's own Scheduler also runs its other manual devices
-  // here. In other modes the functions do nothing.
+  // are those of the backend's Scheduler: a host's own Scheduler also runs the host's other manual
+  // devices here. In other modes the functions do nothing.
 
   /// Runs tasks until none is ready or `budget` has passed; returns whether a task ran.
   bool poll(std::chrono::nanoseconds budget = std::chrono::nanoseconds::max()) const;
@@ -247,8 +247,8 @@ struct BackendSpec {
 /// spec that lacks a part.
 void register_backend(BackendSpec spec);
 
-/// The cache that the environment selects, with the counters of every process that closed it.
-/// Throws invalid_argument for malformed settings.
+/// The cache selected by the environment, with the counters of the processes that have closed the
+/// cache. Throws invalid_argument for malformed settings.
 [[nodiscard]] KernelCacheInfo kernel_cache_info();
 
 /// A setting from the environment, as text for people.
@@ -259,7 +259,7 @@ struct Setting {
   std::string meaning;
 };
 /// The current values of all HEDDLE_ variables. Throws invalid_argument naming the variable, its
-/// value and what was expected.
+/// value and the expected values.
 [[nodiscard]] std::vector<Setting> settings();
 
 }  // namespace heddle

@@ -32,8 +32,8 @@ enum class MergeMode : std::uint8_t {
 }
 
 struct CompileOptions {
-  /// Name of the routine. Empty: the program's name, else a name made from its comments, else
-  /// invalid_argument.
+  /// Name of the routine. Empty: the program's name, or a name made from the program's comments, or
+  /// invalid_argument without either.
   std::string name{};
   /// true: compiled now, once, for any context. false: postponed to link, which may embed
   /// addresses.
@@ -71,8 +71,8 @@ class Code {
   /// The static indices of the program, in the order in which schedule() takes values by position.
   /// The order depends on the program only; it is the same in every process.
   [[nodiscard]] std::vector<StaticIndex> statics() const;
-  /// The tensors whose values come from the context in which the code is linked: the code reads
-  /// them before it assigns them, and they have no host storage for initial values. Pass them to
+  /// The tensors with values from the context in which the code is linked: the code reads them
+  /// before it assigns them, and they have no host storage for initial values. Pass them to
   /// LinkOptions::from_prior_context to make sure that none begins with zeros.
   [[nodiscard]] std::vector<Tensor> tensors_from_prior() const;
   /// The memory mode of `tensor` in the code; nullopt if the program does not contain the tensor.

@@ -85,8 +85,8 @@ class Compiled : public executors::CompiledBase {
   Results call(const Args&... args) const {
     return this->template call_with<Results>(true, args...);
   }
-  /// The same without the type check. For arguments of other types the results are meaningless, or
-  /// the behaviour is undefined.
+  /// Calls without the type check. For arguments of other types the results are meaningless, or the
+  /// behaviour is undefined.
   template <class... Args>
   Results call_unchecked(const Args&... args) const {
     return this->template call_with<Results>(false, args...);

@@ -35,7 +35,7 @@ struct DataParallelOptions {
   /// `gradient` does not change parameters, and memory written by `update` overlaps no memory of
   /// other tensors or devices.
   Code update;
-  /// Tensors that every device receives from the first device before it computes. May be empty.
+  /// Tensors that every device receives from the first device before computing. May be empty.
   std::vector<Tensor> parameters{};
   /// Rounds per update; in a round every device computes one batch. The last rounds of a run are
   /// followed by an update even if they are fewer, or if some devices have no batch in the last
@@ -90,11 +90,10 @@ class DataParallel {
   /// task has ended. Afterwards every device has the parameters of the last update. The bits depend
   /// on values, batches, `merge_every` and the number of devices, not on timing (D10). Other uses
   /// of the same memory are ordered as the backend's `Sync` says.
-  /// uses the same memory is ordered as Backend's `Sync` says.
   ///
   /// Throws invalid_argument, before any task runs, for no batches, a batch out of range, invalid
-  /// bindings, and invalid options; failed_precondition during another run by another thread or by
-  /// the caller of on_update. A device failure ends the run and is thrown, naming the device. After
+  /// bindings, and invalid options; failed_precondition during a run by another thread, or inside
+  /// on_update. A device failure ends the run and is thrown, naming the device. After
   /// Device::recover() of every device the next run is like the first one, once the host has
   /// written the parameters that a failed update should have written (D9).
   std::int64_t run(std::span<const std::int64_t> batches, const DataParallelRun& options = {},

@@ -29,7 +29,7 @@ class BufferState;
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// Who orders uses of one memory on different devices.
+/// The party that orders uses of one memory on different devices.
 enum class Sync : std::uint8_t {
   /// heddle: a use waits, on the device, for earlier uses that conflict with it: write before read,
   /// read before write, write before write.
@@ -38,12 +38,12 @@ enum class Sync : std::uint8_t {
   /// failed, skipped or cancelled task did not write are read as they are, without an error;
   /// automatic order refuses the read (D9).
   manual,
-  /// As manual, and reports missing orders: BackendOptions::on_missing_order. Slow. `after` gives
-  /// an order, and so does Device::wait(); so do events that the host, on any thread, waited for,
-  /// polled and found done, or was called back for, before it submits. An order learned inside a
-  /// task applies only to work that comes after the task. Reports depend on what was submitted and
-  /// awaited, never on when tasks ended, except for polls, callbacks, and host threads that submit
-  /// concurrently.
+  /// Manual order, with reports of missing orders: BackendOptions::on_missing_order. Slow. `after`
+  /// gives an order, and so does Device::wait(); so do events that the host, on any thread, waited
+  /// for, polled and found done, or was called back for, before it submits. An order learned inside
+  /// a task applies only to work that comes after the task. Reports depend on what was submitted
+  /// and awaited, never on when tasks ended, except for polls, callbacks, and host threads that
+  /// submit concurrently.
   check,
 };
 [[nodiscard]] std::string_view name(Sync sync) noexcept;
@@ -98,8 +98,8 @@ class Device {
   Event submit(sched::Label label, F&& f, const sched::SubmitOptions& options = {}) const {
     return told(timeline().submit(label, std::forward<F>(f), options));
   }
-  /// Host work that declares the memory it uses, and is ordered with other uses as Sync says;
-  /// otherwise as above. A refused submission throws Error, as transfers do.
+  /// Host work with declared memory uses, ordered with other uses as Sync says; otherwise as above.
+  /// A refused submission throws Error, as transfers do.
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&>
   Event submit(sched::Label label, const Touches& touches, F&& f,
@@ -136,9 +136,9 @@ class Device {
   /// Waits for the device's tasks, cancels those that take longer than `timeout` as
   /// cancel_pending() does, and refuses new work: submit(), await(), recover(), allocations, links,
   /// schedules and transfers are failed_precondition from here on (D13). Buffers and contexts keep
-  /// their memory, which other devices may still read; the merge buffer is freed. Idempotent.
-  /// Throws Error(deadline) if a task did not end in time: the task keeps running until it ends by
-  /// itself, as after sched::TaskDevice::shutdown().
+  /// their memory, for other devices to read; the merge buffer is freed. Idempotent. Throws
+  /// Error(deadline) if a task did not end in time: the task is left running, as after
+  /// sched::TaskDevice::shutdown().
   void finalize(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) const;
 
   [[nodiscard]] DeviceStatistics statistics() const noexcept;
@@ -196,9 +196,10 @@ class Buffer {
   Buffer& operator=(const Buffer&) = default;
   /// A zero-filled buffer. The task of its first use writes the zeros; uses on other devices wait
   /// for the task. Throws exhausted naming the bytes, their bound and the largest holders, and
-  /// invalid_argument on overflow. Does not wait: memory of a freed buffer is available to its own
-  /// device at once, but to other devices, and after uses by other devices, only once every task
-  /// that uses it has ended. If memory is tight, await() the devices concerned.
+  /// invalid_argument on overflow. Does not wait: a freed buffer's memory is available to its own
+  /// device at once. For other devices, or after uses by other devices, the memory is available
+  /// only once every task that uses it has ended. If memory is tight, await() the devices
+  /// concerned.
   [[nodiscard]] static Buffer allocate(const Device& device, const ArrayType& type);
   [[nodiscard]] std::size_t num_bytes() const noexcept;
   /// false once the memory was donated.
@@ -207,9 +208,9 @@ class Buffer {
   /// for them, on the device.
   ///
   /// If the last accepted use on a device ends badly (failed, skipped or cancelled), the first use
-  /// of the new handle on every other device ends badly too, and so do uses accepted meanwhile;
-  /// except a use that overwrites the memory whole, and uses after it. When the new owner donates
-  /// the memory in turn, the outcomes of its own uses are passed on, if it had any.
+  /// of the new handle on every other device ends badly too, and so do uses accepted meanwhile; a
+  /// use that overwrites the whole memory, and uses after it, run normally. When the new owner
+  /// donates the memory in turn, the outcomes of its own uses are passed on, if it had any.
   ///
   /// After the call, the handle and its copies are dead: using the buffer through them, or through
   /// tensors and routines that contain them, is failed_precondition naming the tensor or type,
@@ -268,7 +269,7 @@ class BufferView {
 
 /// The memory that host work uses: Device::submit().
 struct Touches {
-  std::vector<BufferView> reads{}, writes{};  ///< the work may also read what it writes
+  std::vector<BufferView> reads{}, writes{};  ///< the work may also read written memory
   std::vector<HostArray> host_reads{}, host_writes{};
   std::optional<Sync> sync{};  ///< unset: the backend's default
 };

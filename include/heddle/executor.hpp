@@ -1,5 +1,5 @@
 // Executors: functions of arrays, called with arrays. The first call with arguments of new types
-// traces and compiles the function; later calls only launch the kernel:
+// traces and compiles the function; later calls only launch the compiled code:
 //
 //   Executor predict(device, [](Node x, Node w, Node b) { return softmax(matmul(x, w) + b); });
 //   Array y = predict(x, w, b);            // returns at once: y is being computed
@@ -90,9 +90,9 @@ class ExecutorCalls {
       }
     }
   }
-  /// The same call without trees: takes the leaves of the arguments, in order, and returns the
-  /// leaves of the results. The function's parameters must not be generic, and must either have a
-  /// fixed number of leaves or be one std::vector<Node>.
+  /// A call without trees: takes the leaves of the arguments, in order, and returns the leaves of
+  /// the results. The function's parameters must not be generic, and must either have a fixed
+  /// number of leaves or be one std::vector<Node>.
   [[nodiscard]] std::vector<Array> call(std::span<const Array> arguments) const {
     static_assert(executors::Parameters<Function>::known,
                   "heddle: call(span) needs a function whose parameters are not generic.");
@@ -112,8 +112,9 @@ class ExecutorCalls {
   /// as they are at the time of the run, and writes the returned arrays, which hold zeros before
   /// the first run. Host values and values of variables are taken now. Throws invalid_argument for
   /// a donated argument and for a function that updates a variable: only one run could take the
-  /// memory. A recorded call neither calls the logger nor checks with nan_check. Other errors are
-  /// those of a call.
+  /// memory. Throws failed_precondition for an argument that a call outside of the recording is
+  /// still filling: wait() for it first. A recorded call neither calls the logger nor checks with
+  /// nan_check. Other errors are those of a call.
   template <class... Args>
   auto record(const Recording& recording, const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>() &&
@@ -143,7 +144,7 @@ class ExecutorCalls {
                         on()));
     }
   }
-  /// The same, in the background. Cancelling also fails calls that wait for the compile.
+  /// compile() in the background. Cancelling also fails calls that wait for the compile.
   template <class... Args>
   [[nodiscard]] auto compile_async(const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>()) {
@@ -220,7 +221,7 @@ class ExecutorCalls {
 template <class Function>
 class Executor;
 
-/// Calls of an executor on a device other than its own; see Executor::on().
+/// Calls of an executor on a different device; see Executor::on().
 template <class Function>
 class ExecutorOn : public ExecutorCalls<Function> {
  private:
@@ -242,7 +243,7 @@ class Executor : public ExecutorCalls<Function> {
     constexpr bool is_function = executors::checked_function<Function>();
     static_assert(is_function);
   }
-  /// The same, with the name before the function, where it reads better.
+  /// Takes the name before the function, for readability.
   Executor(const Device& device, std::string name, Function function, ExecutorOptions options = {},
            std::source_location where = std::source_location::current())
       : Executor(device, std::move(function), named(std::move(options), std::move(name)), where) {}

@@ -220,8 +220,8 @@ class Arguments {
   void add(const Donated<Tree>& donated) {
     add(donated.tree(), true);
   }
-  /// Appends the type: a function may distinguish types with the same leaves. A single leaf is one
-  /// byte, which keeps keys short.
+  /// Appends the type: a function may distinguish types with the same leaves. A single leaf takes
+  /// one byte, for short keys.
   template <class Nodes>
   void begin() {
     firsts_.push_back(leaves_.size());
@@ -279,7 +279,7 @@ constexpr bool have_values() {
   return false;
 }
 
-/// A tree with a number of leaves that is known from its type.
+/// A tree whose type determines the number of leaves.
 template <class T>
 struct FixedTree {
   static constexpr bool is = std::same_as<T, Node>;

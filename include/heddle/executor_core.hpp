@@ -92,7 +92,7 @@ class Kept final : public Sink {
  private:
   std::optional<Results> results_;
 };
-/// Avoids a copy of the handle, which would change its reference count.
+/// Avoids a copy of the handle and the update of its reference count.
 template <>
 class Kept<Array> final : public Sink {
  public:
@@ -117,7 +117,7 @@ using PendingEntry = Pending<EntryHandle>;
 /// The exception being handled, as a Status.
 [[nodiscard]] Status caught() noexcept;
 
-/// A device, and the source location of the call that names it.
+/// A device, and the source location of the call.
 struct CalledOn {
   CalledOn(const Device& on,  // NOLINT: calls give a device
            std::source_location place = std::source_location::current()) noexcept

@@ -124,7 +124,7 @@ TracedGraph traced(tracing::Tracer& tracer, const F& function, Nodes&... nodes) 
   }
 }
 
-/// Traces the function for such arguments later, on another thread.
+/// Traces the function later, on a different thread.
 template <class F, class... Nodes>
 class LaterMaker final : public Maker {
  public:

@@ -37,8 +37,8 @@ enum class OtherDevices : std::uint8_t {
 };
 
 /// The side parameters of a graph: parameters made by the function, with Graph::parameter(), in
-/// addition to its arguments. The hook of a call must set them all, on the thread of the call; the
-/// object is valid during the hook only.
+/// addition to its arguments. For the hook of one call, which must set every side parameter, on the
+/// thread of the call.
 class SideParameters {
  public:
   SideParameters(const SideParameters&) = delete;

@@ -49,7 +49,7 @@ class Index {
   std::shared_ptr<const State> state_;
 };
 
-/// An index whose value the caller binds at each schedule: routine.schedule({{step, 3}}).
+/// An index; the caller binds a value in every schedule: routine.schedule({{step, 3}}).
 class StaticIndex {
  public:
   /// Valid values v are 0 <= v < range; every subscript must stay inside its axis for every valid
@@ -84,7 +84,7 @@ template <IntegerOrName T>
 }
 
 /// An affine subscript: constant + sum of coefficient * index, such as 2*i + k - 1. An index times
-/// 0 is dropped: an index that appears nowhere else has no loop. Numbers may have any integer type.
+/// 0 is dropped: without other uses, the index has no loop. Numbers may have any integer type.
 /// Using a subscript with a number that does not fit 64 bits throws an error that names tensor and
 /// axis. A computed position may be added, see at().
 class Subscript {
@@ -220,8 +220,8 @@ inline Reduction any(Expr e) { return {Reduction::Kind::any, std::move(e)}; }
 //
 // Values: integers wrap. bool counts as i32 in arithmetic. Floating operations follow IEEE 754,
 // rounded to nearest even, except operations marked ~, which have the stated error in units in the
-// last place, whatever rounding and flushing modes the host's threads use. Which NaN results is
-// unspecified.
+// last place, whatever rounding and flushing modes the host's threads use. The choice among NaN
+// values is unspecified.
 
 Expr operator+(const Expr& a, const Expr& b);
 Expr operator-(const Expr& a, const Expr& b);
@@ -286,9 +286,9 @@ Expr uniform(const Expr& bits);
 /// wrap; a conversion to bool is x != 0; f16 and bf16 are rounded from f32. Throws invalid_argument
 /// for a number that is no DType.
 Expr cast(const Expr& x, DType to);
-/// The same bits as another type of the same size. Any NaN gives the bits of the positive quiet NaN
-/// without a payload. Throws invalid_argument for types of different sizes, and for conversion of
-/// other types to bool.
+/// Reinterprets the bits as another type of the same size. Any NaN gives the bits of the positive
+/// quiet NaN without a payload. Throws invalid_argument for types of different sizes, and for
+/// conversion of other types to bool.
 Expr bitcast(const Expr& x, DType to);
 /// The value of an index expression, as i64; wraps.
 Expr embed(const Subscript& index);

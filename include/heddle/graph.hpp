@@ -241,7 +241,7 @@ class Graph {
   /// 128 bits of BLAKE2b of the text without names, as 32 hex digits.
   [[nodiscard]] std::string hash() const;
   /// Parses a text from to_string(); names and scopes are read from its comments. Throws
-  /// invalid_argument with line, column, what was expected and what was found.
+  /// invalid_argument with line, column, expected and found text.
   [[nodiscard]] static Graph parse(std::string_view text, std::string name = "graph",
                                    std::source_location where = std::source_location::current());
   /// The lowered program, with new tensors at every call.

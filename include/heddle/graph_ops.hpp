@@ -1,5 +1,5 @@
-// Operations on nodes of graphs, beyond the elementwise ones of heddle/graph.hpp, which documents
-// the rules common to all operations. Axes count from 0, or from the end if negative; a list names
+// Operations on nodes of graphs, beyond the elementwise operations. The rules common to every
+// operation are in heddle/graph.hpp. Axes count from 0, or from the end if negative; a list names
 // an axis at most once. The last argument of every call is the source location for errors. An error
 // names the operation that was called, followed by the inner operation that was refused, if any.
 #pragma once
@@ -26,14 +26,14 @@ Node broadcast_to(const Node& x, const Dims& dims, CallSite where = CallSite::cu
 /// Axis k of x becomes axis axes[k] of the result; x's extent there must be 1 or the result's.
 Node broadcast_in_dim(const Node& x, const Dims& dims, const Axes& axes,
                       CallSite where = CallSite::current());
-/// The same elements in row-major order; their number must not change. One extent may be -1: it is
+/// Keeps the elements in row-major order; their number must not change. One extent may be -1: it is
 /// computed from the others.
 Node reshape(const Node& x, const std::vector<std::int64_t>& dims,
              CallSite where = CallSite::current());
 /// Axis k of the result is axis order[k] of x; without an order the axes are reversed.
 Node transpose(const Node& x, const Axes& order = {}, CallSite where = CallSite::current());
-/// Removes the listed axes, which must have one element (longer axes are refused); without a list,
-/// removes every axis of one element.
+/// Removes the listed axes of one element (longer axes are refused); without a list, removes every
+/// axis of one element.
 Node squeeze(const Node& x, const Axes& axes = {}, CallSite where = CallSite::current());
 /// Inserts new axes of one element at the listed positions of the result.
 Node expand_dims(const Node& x, const Axes& axes, CallSite where = CallSite::current());
@@ -87,8 +87,8 @@ struct DotAxes {
 /// The result's axes: the batch axes, the remaining axes of a, the remaining axes of b.
 Node dot_general(const Node& a, const Node& b, const DotAxes& axes,
                  CallSite where = CallSite::current());
-/// As NumPy: contracts the last axis of a with the last but one of b (or its only one); leading
-/// axes are broadcast.
+/// As NumPy: contracts the last axis of a with the last but one of b (or the only axis of b);
+/// leading axes are broadcast.
 Node matmul(const Node& a, const Node& b, CallSite where = CallSite::current());
 /// "ij,jk->ik": a letter for every axis of an operand; letters missing in the result are summed
 /// over. Operands are converted to the common type. Without "->", the result has the letters that
@@ -102,7 +102,7 @@ struct ConvOptions {
   /// infinite or NaN weight times a padding zero gives NaN.
   std::vector<Padding> padding{};
   std::vector<std::int64_t> dilation{};  ///< dilation of the filter; else 1
-  std::int64_t groups = 1;  ///< number of groups that channels and filters are split into
+  std::int64_t groups = 1;               ///< number of groups of channels and filters
 };
 /// Convolution. Images x [count, channels, space...] and filters w [filters, channels / groups,
 /// space...] give [count, filters, space...]: the sum over channels and filter elements k of x(step
@@ -120,9 +120,9 @@ Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options = 
 
 // Reductions over `axes`; without a list, over every axis. Sums and products keep the type of x
 // (bool is counted as i32; 16-bit floats are summed in f32 and rounded once); all() and any()
-// return bool. A reduction of one element returns the element. A reduction of no elements returns:
-// sum 0, product 1, all true, any false, mean and variance NaN, logsumexp -inf; other reductions
-// are refused. Sums begin with +0, so a sum of several -0 is 0.
+// return bool. A reduction of one element returns the element in that type; variance() returns 0. A
+// reduction of no elements returns: sum 0, product 1, all true, any false, mean and variance NaN,
+// logsumexp -inf; other reductions are refused. Sums begin with +0, so a sum of several -0 is 0.
 
 struct Reduce {
   bool keep = false;  ///< reduced axes stay, with one element each
@@ -148,7 +148,7 @@ Node variance(const Node& x, const Axes& axes = {}, Reduce options = {},
 /// log(sum(exp(x))), without overflow.
 Node logsumexp(const Node& x, const Axes& axes = {}, Reduce options = {},
                CallSite where = CallSite::current());
-/// The index of the largest element along `axis`, i64; argmin(): of the smallest. Of equal
+/// The index of the largest element along `axis`, i64; argmin(): of the smallest. Among equal
 /// elements, the first; if there are NaN, the index of the first NaN, in both functions.
 Node argmax(const Node& x, std::int64_t axis = -1, Reduce options = {},
             CallSite where = CallSite::current());
@@ -168,11 +168,11 @@ Node window_sum(const Node& x, const Window& window, CallSite where = CallSite::
 Node window_maximum(const Node& x, const Window& window, CallSite where = CallSite::current());
 Node window_minimum(const Node& x, const Window& window, CallSite where = CallSite::current());
 struct Cumulate {
-  bool reverse = false;  ///< accumulate from the last element down to each one
+  bool reverse = false;  ///< accumulate from the end of the axis
 };
-/// Accumulates along `axis` up to and including each element. The result has the shape of x and,
-/// except for bool, its type. Every element is rounded, 16-bit floats too: for long rows, use
-/// cast(cumsum(cast(x, f64)), f32).
+/// Accumulates along `axis`: every element includes the preceding elements and its own value. The
+/// result has the shape of x and, except for bool, its type. Every element is rounded, 16-bit
+/// floats too: for long rows, use cast(cumsum(cast(x, f64)), f32).
 Node cumsum(const Node& x, std::int64_t axis = -1, Cumulate options = {},
             CallSite where = CallSite::current());
 Node cumprod(const Node& x, std::int64_t axis = -1, Cumulate options = {},
@@ -237,8 +237,8 @@ TopK top_k(const Node& x, std::int64_t k, std::int64_t axis = -1,
            CallSite where = CallSite::current());
 enum class Side : std::uint8_t { left, right };
 /// For each value, the number of elements of `sorted` before its insertion point, i64: elements
-/// less than the value (left), or not greater (right). `sorted` has one axis, in ascending order;
-/// if it is not in order, the result is any number from 0 to its extent.
+/// that sort before the value (left), or not after it (right). `sorted` has one axis, in ascending
+/// order; if it is not in order, the result is any number from 0 to its extent.
 Node searchsorted(const Node& sorted, const Node& values, Side side = Side::left,
                   CallSite where = CallSite::current());
 

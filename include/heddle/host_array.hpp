@@ -80,8 +80,8 @@ class HostArray {
   /// Sets element k from a double (converted as compiled code converts).
   void set(std::int64_t k, double value,
            std::source_location where = std::source_location::current()) const;
-  /// Declares that the host has rewritten the whole array: values that transfers which ended badly
-  /// should have written count as present again (D9).
+  /// Declares that the host has rewritten the whole array: values missing after a transfer that
+  /// ended badly count as present again (D9).
   void set_written(std::source_location where = std::source_location::current()) const noexcept;
 
   /// Rows and columns with elision: bounded text for arrays of any size.

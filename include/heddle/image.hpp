@@ -41,7 +41,7 @@ struct ImageKernel {
 /// The kind of an image that is a shared library for the present machine: "elf-x86-64",
 /// "elf-aarch64", ...
 [[nodiscard]] std::string_view host_image_kind() noexcept;
-/// The kind of an image without bytes, whose kernels do nothing.
+/// The kind of an image without bytes; the kernels have no effect.
 [[gnu::visibility("hidden")]] inline constexpr std::string_view null_image_kind = "null";
 /// A symbol that every library of kernels defines: a uint32_t, HEDDLE_KERNEL_ABI.
 [[gnu::visibility("hidden")]] inline constexpr const char* unit_abi_symbol = "heddle_unit_abi";

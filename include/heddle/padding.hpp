@@ -21,8 +21,8 @@ namespace heddle {
 /// cannot represent (floats are rounded), and as padded_extent().
 [[nodiscard]] HostArray padded(const HostArray& array, std::int64_t axis, const Dims& sizes,
                                double value = 0);
-/// Pads with zeros, on the array's device: copies on the device's timeline, one for each index of
-/// the axes before `axis`. Does not wait. Also throws as Array::copy_to().
+/// Pads with zeros, on the array's device: copies on the device's timeline, a copy for every index
+/// of the axes before `axis`. Does not wait. Also throws as Array::copy_to().
 [[nodiscard]] Array padded(const Array& array, std::int64_t axis, const Dims& sizes,
                            std::source_location where = std::source_location::current());
 

@@ -7,10 +7,10 @@
 // order of first appearance on the right; every index from 0 up. An iteration reads its operands,
 // then writes.
 //
-// In place. A statement that reads its own target therefore sees the values written by its own
-// earlier iterations. a(i + 1) = a(i) copies the first element to every other; a(i) = a(i + 1)
-// shifts by one; P(i, j) = P(i, j) + P(i, j - 1) makes running sums. To read the values from before
-// the statement, first copy them to another tensor.
+// In place. A statement that reads its own target therefore sees the values written by earlier
+// iterations. a(i + 1) = a(i) copies the first element to every other; a(i) = a(i + 1) shifts by
+// one; P(i, j) = P(i, j) + P(i, j - 1) makes running sums. To read the values from before the
+// statement, first copy them to another tensor.
 //
 // Computed positions. A subscript at(e), or at(e) + i, is located at the value of e, an integer.
 //   - Read, x(at(e), k): e is clamped to the nearest position for which the subscript stays inside
@@ -26,13 +26,13 @@
 //   - An axis without any valid position (extent 0, or shorter than the window) cannot be read: the
 //     statement is refused, unless it has no iterations. Writing to the axis does nothing.
 //
-// Accumulation. t(...) += e adds the terms of an element one by one, in that order, to the previous
-// value of the element. t(...) = sum(e), and the other reductions, start from the neutral element
+// Accumulation. t(...) += e adds the terms of an element, in iteration order, to the previous value
+// of the element. t(...) = sum(e), and the other reductions, start from the neutral element
 // instead: before anything is read, every element that the statement reaches is set to the neutral
 // element. If heddle can prove that an element has at most one term, t(...) = sum(e) is the
 // assignment t(...) = e. The difference matters if e reads t: a(i) = sum(a(i) + 1) adds 1 to the
 // previous value of a, but in r() = sum(r() + x(k)) r starts from 0. heddle proves one term per
-// element if both conditions hold:
+// element under two conditions:
 //   - Indices that are missing on the left have extent 1.
 //   - The subscripts of the left side determine the remaining left indices of more than one value.
 //     A subscript determines its indices (ignoring indices that other subscripts determine) if
@@ -85,8 +85,9 @@ class Program {
   [[nodiscard]] std::vector<Tensor> tensors() const;
   /// The tensors read before they are assigned, in order of first appearance.
   [[nodiscard]] std::vector<Tensor> reads_before_writing() const;
-  /// The same program over other tensors; a replacement must have the type of the replaced tensor.
-  /// Throws Error(invalid_argument) for other types, and for a tensor that is replaced twice.
+  /// A copy of the program over other tensors; a replacement must have the type of the replaced
+  /// tensor. Throws Error(invalid_argument) for other types, and for a tensor that is replaced
+  /// twice.
   [[nodiscard]] Program substitute(
       const std::vector<std::pair<Tensor, Tensor>>& replacements) const;
   /// Index notation, one statement per line. If a statement would be long because it repeats some

@@ -25,7 +25,7 @@ struct ReplayOptions {
   std::vector<Event> after{};
   /// The policy for full queues. Unset: the default of each device's backend.
   std::optional<sched::FullPolicy> full{};
-  /// The deadline of FullPolicy::deadline. The same policies apply to the wait for the run's turn:
+  /// The deadline of FullPolicy::deadline. The policies also apply to the wait for the run's turn:
   /// a run does not wait if a device of the replay has FullPolicy::fail.
   Event::Clock::time_point deadline{};
 };
@@ -39,12 +39,12 @@ class Replay {
   [[nodiscard]] const std::string& name() const noexcept;
 
   /// Submits the whole recording, with the same results as the recorded calls made one by one. Uses
-  /// of one memory inside the recording are ordered as recorded, whatever `Sync` is; the order with
-  /// other uses is that of the backend's `Sync`. A sequence that a device can run without waiting
-  /// in between is one task. Every static index left open in the recording must be bound exactly
-  /// once, within its ranges. Returns the event of the last task on each device, in the order of
-  /// these tasks. Concurrent runs by several host threads take turns, so runs do not interleave.
-  /// Runs inside tasks or callbacks, and other calls, take no turn: their tasks may lie between two
+  /// of one memory inside the recording are ordered as recorded, whatever `Sync` is; the backend's
+  /// `Sync` decides the order with other uses. A sequence that a device can run without waiting in
+  /// between is one task. Every static index left open in the recording must be bound exactly once,
+  /// within its ranges. Returns the event of the last task on each device, in the order of these
+  /// tasks. Concurrent runs by several host threads take turns, so runs do not interleave. Runs
+  /// inside tasks or callbacks, and other calls, take no turn: their tasks may lie between two
   /// tasks of a run.
   ///
   /// Throws invalid_argument for bindings; failed_precondition if memory of the replay was donated,
@@ -60,7 +60,7 @@ class Replay {
   [[nodiscard]] std::size_t num_tasks() const noexcept;     ///< number of tasks per run
   /// The static indices that run() binds, in the order of binding by position.
   [[nodiscard]] std::vector<StaticIndex> statics() const;
-  /// A line for every task: its device, its work, and the tasks before it.
+  /// A line for every task: device, work, and the tasks to wait for.
   [[nodiscard]] std::string to_string() const;
 
  private:
@@ -95,11 +95,11 @@ class Recording {
   // backends. Sums are added in the order of the list, by one expression ((t0 + t1) + t2) + ... if
   // the devices share memory, otherwise rounded after every addition: the bits depend on nothing
   // else. A sum is computed by the device that receives the sum, a copy is made by the device that
-  // receives the copy. An all_reduce of 16 KiB and more, all tensors together, is split into one
-  // part per device; every device computes its part. A smaller all_reduce is computed by the first
-  // device. The code is compiled in the call. Throws invalid_argument for an empty list, a device
-  // that is listed twice, a root outside the list, types that do not fit, and memory that would be
-  // used twice (but a part may lie in its place in a whole); not_found if a context lacks a tensor;
+  // receives the copy. An all_reduce of 16 KiB and more, in total, is split into a part per device;
+  // every device computes its part. A smaller all_reduce is computed by the first device. The code
+  // is compiled in the call. Throws invalid_argument for an empty list, a device that is listed
+  // twice, a root outside the list, types that do not fit, and memory that would be used twice (but
+  // a part may lie in its place in a whole); not_found if a context lacks a tensor;
   // failed_precondition if its memory was donated; and the errors of Backend::compile() and
   // Context::link().
 

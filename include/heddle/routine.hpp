@@ -119,9 +119,8 @@ class BindingsView {
 };
 
 /// One store to memory in a traced run. Tracing does not follow the description for a tensor that
-/// is recomputed where it is read, or that lives for one run; request MemoryMode::on_device to
-/// trace it. A reduction stores an element once, after its last term, unless every term has to be
-/// in memory.
+/// is recomputed where read, or lives for one run; request MemoryMode::on_device to trace it. A
+/// reduction stores an element once, after its last term, unless every term has to be in memory.
 struct TracedValue {
   std::uint32_t statement;  ///< number of the store in Code::loop_text(), from 0, in order
   std::string tensor;
@@ -138,7 +137,7 @@ struct ScheduleOptions {
   std::vector<Event> after{};
   /// Called on the device's thread for every assignment; needs code compiled with trace_values.
   std::function<void(const TracedValue&)> trace{};
-  /// true: a failure affects only the run itself and runs that list its event; see
+  /// true: a failure affects only the run and the runs that list its event; see
   /// sched::SubmitOptions::contain.
   bool contain = false;
   /// The order between the run and uses on other devices (D9). Unset: the backend's default.
@@ -150,9 +149,9 @@ struct ScheduleOptions {
 
 struct LinkOptions {
   /// Tensors that the context must already hold if the code uses them: linking must not create them
-  /// (not_found). A tensor that the code does not use, or keeps to itself, is ignored; a tensor in
-  /// neither code nor context is invalid_argument, as it is probably the wrong tensor. For
-  /// link_batch(): used by any code of the batch, and held by the context in which the batch is
+  /// (not_found). A tensor that the code does not use, or uses internally only, is ignored; a
+  /// tensor in neither code nor context is invalid_argument, as it is probably the wrong tensor.
+  /// For link_batch(): used by any code of the batch, and held by the context in which the batch is
   /// linked.
   std::vector<Tensor> from_prior_context{};
   /// Tensors of the context that the code reads for the last time. A listed tensor donates its
@@ -160,7 +159,7 @@ struct LinkOptions {
   /// and be written whole, no element before the donor's element was read. The memory changes hands
   /// when the routine is scheduled, which is possible once: before, the new tensor cannot be used;
   /// afterwards, the old tensor cannot be used in any context (failed_precondition naming both). A
-  /// tensor without elements has nothing to donate, and stays. Not supported by link_batch().
+  /// tensor without elements has nothing to donate, and stays. Must be empty for link_batch().
   std::vector<Tensor> donate{};
 };
 
@@ -172,20 +171,20 @@ class Context {
   Context& operator=(const Context&) = default;
 
   /// Links code. Tensors that the code needs and the context lacks get memory, zero-filled by the
-  /// first use; if earlier tasks of the device still use the memory, a task zeroes it, which waits
-  /// for room in a full queue. The routine's context is a child; the parent does not change. Throws
-  /// not_found for a missing prior tensor; invalid_argument for a prior tensor in neither code nor
-  /// context; exhausted naming tensor and bytes; failed_precondition for a tensor that an earlier
-  /// routine of this lineage kept to itself, for two tensors that share memory which the code
-  /// writes, for donated memory, for a tensor that cannot be donated as requested, and after
-  /// finalisation; and the device's failure, until it recovers.
+  /// first use; if earlier tasks of the device still use the memory, link() submits a task that
+  /// zeroes it, and waits while the queue is full. The routine's context is a child; the parent
+  /// does not change. Throws not_found for a missing prior tensor; invalid_argument for a prior
+  /// tensor in neither code nor context; exhausted naming tensor and bytes; failed_precondition for
+  /// a tensor that an earlier routine of this lineage used internally only, for two tensors that
+  /// share memory which the code writes, for donated memory, for a tensor that cannot be donated as
+  /// requested, and after finalisation; and the device's failure, until it recovers.
   [[nodiscard]] Routine link(const Code& code, const LinkOptions& options = {},
                              std::source_location where = std::source_location::current()) const;
   /// Waits for the compile, and rethrows its error.
   [[nodiscard]] Routine link(const PendingCode& code, const LinkOptions& options = {},
                              std::source_location where = std::source_location::current()) const;
-  /// Links every entry in the context of the previous one, so a tensor that is new to two entries
-  /// gets one buffer, however the batch was compiled; positions are kept.
+  /// Links every entry in the context of the previous entry, so a tensor new to two entries gets
+  /// one buffer, however the batch was compiled; positions are kept.
   [[nodiscard]] RoutineBatch link_batch(
       const CodeBatch& batch, const LinkOptions& options = {},
       std::source_location where = std::source_location::current()) const;
@@ -210,8 +209,8 @@ class Context {
   /// Copies between the tensor's memory and its host storage, on the device's timeline. The host
   /// memory is accessed when the task runs, after conflicting transfers of other devices (D9).
   /// Before accessing the storage itself, the host must wait for the event. nothing_to_do if the
-  /// tensor is not in the context or has no host storage; in_place if its memory here is the host
-  /// storage, including that of a constant. Constants do not change: failed_precondition for
+  /// tensor is not in the context or has no host storage; in_place if the tensor's memory is the
+  /// host storage (also for a constant). Constants do not change: failed_precondition for
   /// from_host() into memory of a constant, except to transfer the same constant again; for
   /// to_host() of a constant that is not in place; and for to_host() into storage that a device
   /// uses in place for a constant.
@@ -256,8 +255,8 @@ class Context {
     }
   }
 
-  /// Releases the context's tensors and its routine's own memory: memory held by no other context,
-  /// routine or view is freed once the tasks that use it have ended. Later use is
+  /// Releases the context's tensors and its routine's own memory: memory not held by another
+  /// context, routine or view is freed after the last task that uses it. Later use is
   /// failed_precondition, including scheduling the routine of this context; children and their
   /// routines remain usable (D13). Idempotent.
   void finalize() const noexcept;
@@ -288,8 +287,8 @@ class Routine {
   /// Puts the routine on its device's timeline. Every static index must be bound exactly once,
   /// within its range (invalid_argument naming index, value and range). Throws failed_precondition
   /// if
-  ///   - the merge buffer will hold another tensor than the routine reads, or none (names both,
-  ///   D7);
+  ///   - the merge buffer will hold a different tensor than the routine reads, or none (the error
+  ///     names them, D7);
   ///   - the memory of a tensor was donated (D17);
   ///   - the routine reads, or only partly overwrites, memory that a task which ended badly should
   ///     have written (D9): first write all of that memory, by one routine or Context::write(), or
@@ -316,8 +315,8 @@ class Call {
   Call(const Call&) = default;
   Call& operator=(const Call&) = default;
   [[nodiscard]] Routine routine() const;
-  /// As Routine::schedule() with the prepared bindings. Only cells are read and checked again, at
-  /// every call.
+  /// Schedules as Routine::schedule() does, with the prepared bindings. Only cells are read and
+  /// checked again, at every call.
   Event schedule(const ScheduleOptions& options = {},
                  std::source_location where = std::source_location::current()) const;
 
@@ -337,8 +336,8 @@ class RoutineBatch {
   [[nodiscard]] const std::optional<Routine>& operator[](std::size_t k) const;
   [[nodiscard]] auto begin() const noexcept { return routines_.begin(); }
   [[nodiscard]] auto end() const noexcept { return routines_.end(); }
-  /// The context after the last entry. It expects the merge tensor of the context in which the
-  /// batch was linked.
+  /// The context after the last entry. The merge tensor is that of the context in which the batch
+  /// was linked.
   [[nodiscard]] const Context& context() const noexcept { return context_; }
 
  private:
@@ -357,8 +356,8 @@ Transfer copy(const Tensor& tensor, const Context& source, const Context& destin
 Transfer load_merge(const Routine& consumer, const Context& source, MergeMode mode,
                     const TransferOptions& options = {},
                     std::source_location where = std::source_location::current());
-/// Fills the merge buffer of any device with any tensor; a routine that expects another tensor is
-/// refused when it is scheduled. A routine that would write memory while reading it as a stream
+/// Fills the merge buffer of any device with any tensor; scheduling a routine that expects a
+/// different tensor is refused. A routine that would write memory while reading it as a stream
 /// copies the memory first; the counters show the copy. Until the next load, writes to streamed
 /// memory come after a copy, unless either side has Sync::manual; the same holds for a routine that
 /// takes the memory (LinkOptions::donate). Buffer::donate() copies nothing: the streamed values are

@@ -47,9 +47,9 @@ struct ContractionTile {
   std::int64_t terms = 0;
 };
 
-/// Choices that replace those of the cost model, in every statement of a program; the model makes
-/// unset choices. Tuning measures the choices against the model's (TuneOptions). Choices are for
-/// one processor: on another processor they may cost time, or be refused (`tile`).
+/// Choices that override the cost model, in every statement of a program; the model makes unset
+/// choices. Tuning measures the choices against the model's (TuneOptions). Choices are for one
+/// processor: on another processor they may cost time, or be refused (`tile`).
 struct ScheduleChoices {
   struct Tile {
     std::int64_t rows = 1;     ///< as ContractionTile::rows

@@ -1,7 +1,7 @@
 // Simulation: a scheduler on one thread, in which a seed determines every interleaving (S18). The
 // devices run the shipped code; hosts are functions of the embedder. A seed reproduces the same run
-// on any machine, under any debugger. The thread that made the simulation is the only one that may
-// use the types in this header and the simulated devices.
+// on any machine, under any debugger. Only the thread that made the simulation may use the
+// simulation and its devices.
 #pragma once
 
 #include <array>
@@ -94,8 +94,8 @@ class Simulation {
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  /// A scheduler whose devices are simulated, whatever mode their options request; also for
-  /// backends, by BackendOptions::scheduler.
+  /// A scheduler with simulated devices, whatever mode their options request; also for backends, by
+  /// BackendOptions::scheduler.
   [[nodiscard]] Scheduler& scheduler() noexcept;
   /// Adds a host: run() executes `body` on a separate stack, concurrently with other hosts. An
   /// exception of `body` fails the simulation.
@@ -104,8 +104,8 @@ class Simulation {
   /// into a failure.
   void signal_later(const sched::ExternalTimeline& timeline, const Event& event);
 
-  /// Runs until no host or task can continue: all have ended, or wait for events that will not
-  /// come.
+  /// Runs until no host or task can continue: every host and task has ended, or waits for an event
+  /// that will not come.
   SimulationReport run();
 
   // Hosts and tasks may call the functions below, and so may the thread outside run(), for which

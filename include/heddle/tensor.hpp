@@ -31,7 +31,7 @@ namespace heddle {
 /// without a requested mode, the tensor may be recomputed where it is read, or live for one run
 /// only; it cannot be read back then: request on_device to keep it.
 ///
-/// Two requests for one tensor combine into one mode, in either order:
+/// Two requests for a tensor combine into a single mode, in either order:
 ///
 ///   the one                the other                                   gives
 ///   unset                  any                                         the other
@@ -133,8 +133,8 @@ class Tensor {
   [[nodiscard]] std::int64_t num_elements() const noexcept { return *type().num_elements(); }
   [[nodiscard]] std::int64_t num_bytes() const noexcept { return *type().num_bytes(); }
 
-  /// Refines the memory mode, for later compiles. A clash throws invalid_argument naming both
-  /// places, and changes nothing. Thread-safe.
+  /// Refines the memory mode, for later compiles. A clash throws invalid_argument naming the two
+  /// places, and leaves the mode unchanged. Thread-safe.
   const Tensor& set_mode(MemoryMode mode,
                          std::source_location where = std::source_location::current()) const;
   [[nodiscard]] MemoryMode mode() const;
@@ -142,8 +142,8 @@ class Tensor {
   [[nodiscard]] std::string mode_provenance() const;
 
   /// Sets the host storage, for later compiles; its type must equal type(). Also requests `mode`,
-  /// which must be a hosted mode. Throws Error(invalid_argument) for other modes,
-  /// effectively_constant included, and for another type.
+  /// which must be a hosted mode. Throws Error(invalid_argument) for other modes, including
+  /// effectively_constant, and for a different type.
   const Tensor& set_host(HostArray host, MemoryMode mode = MemoryMode::hosted_nonconstant,
                          std::source_location where = std::source_location::current()) const;
   /// The host storage; nullopt if there is none.

@@ -96,7 +96,7 @@ constexpr bool checked() {
 
 }  // namespace tracing
 
-/// A function that trace() accepts with these types; a type is an ArrayType or a tree of ArrayTypes
+/// A function accepted by trace() with these types. A type is an ArrayType or a tree of ArrayTypes
 /// whose structs are templates of their leaf type. The function takes one argument per type, with
 /// Node in place of ArrayType. A const Graph& parameter may come first: for constants, scopes, and
 /// functions without arguments. The function returns a Node, or a tree of Nodes.
@@ -128,8 +128,8 @@ class TracedGraph {
   [[nodiscard]] const Graph& graph() const noexcept { return graph_; }  ///< finished
   [[nodiscard]] const std::string& name() const noexcept { return graph_.name(); }
   /// "{arg0: *, arg1: {weight: *, bias: *}}": a field for each argument. The path of leaf k,
-  /// "arg1/weight", is the name of parameter k of the graph. Parameters that the function itself
-  /// made come last.
+  /// "arg1/weight", is the name of parameter k of the graph. Parameters made by the function come
+  /// last.
   [[nodiscard]] const TreeDef& arguments() const noexcept { return arguments_; }
   /// The structure of the function's result; leaf k is result k of the graph.
   [[nodiscard]] const TreeDef& results() const noexcept { return results_; }
@@ -188,7 +188,8 @@ namespace tracing {
 class Tracer {
  public:
   explicit Tracer(const TraceName& name);
-  /// For a graph with exactly this name, whose first arguments have these names instead of "arg0".
+  /// For a graph with exactly this name; `arguments` replaces "arg0", "arg1" for the first
+  /// arguments.
   Tracer(std::string graph, std::vector<std::string> arguments, const std::source_location& where);
   /// The next argument, as nodes.
   template <class Types>
@@ -197,8 +198,8 @@ class Tracer {
     TreeDef def = trees::gather(types, leaves);
     return unflatten<NodesOf<Types>>(def, parameters(def, leaves));
   }
-  /// The next argument, of structure `def`. `types` are those of the leaves of all arguments; the
-  /// call takes the next ones.
+  /// The next argument, of structure `def`. `types` lists the leaf types of the whole call; the
+  /// next entries are those of this argument.
   template <class Nodes>
   Nodes argument(const TreeDef& def, std::span<const ArrayType> types) {
     return unflatten<Nodes>(def, parameters(def, types.subspan(used_, def.num_leaves())));
@@ -249,8 +250,8 @@ auto build(const TraceName& name, Function& function, const Types&... types) {
 
 }  // namespace tracing
 
-/// The graph of a function, which is called once, in this call, with nodes of these types; see
-/// Traceable. Returns a Traced<result type of the function>.
+/// Calls the function once, with nodes of these types, and returns its graph; see Traceable.
+/// Returns a Traced<result type of the function>.
 ///
 /// The graph has the function's name, "mlp"; later traces of the same name in this process are
 /// "mlp#2", "mlp#3", and so on, even if a trace failed. A function without a name is "graph", and

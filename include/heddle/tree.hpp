@@ -131,9 +131,9 @@ void visit_leaves(T& tree, const Visit& visit) {
   trees::walk<Leaf>(tree, path, visit);
 }
 
-/// A tree of the same structure, with fn(leaf) for each leaf, in order. `fn` may return another
-/// type if the tree can hold it: containers can, and structs that are a template of their leaf
-/// type, such as Dense<T>, including templates that contain other such structs. Fields that
+/// A tree of the same structure, with fn(leaf) for each leaf, in order. `fn` may return a different
+/// type if the tree supports the type: containers, and structs that are a template of their leaf
+/// type, such as Dense<T>, and may contain other struct templates of that type. Fields that
 /// HEDDLE_TREE does not list are copied if the type stays the same, otherwise they are as in
 /// unflatten().
 template <class Leaf, class T, class Function>

@@ -40,10 +40,10 @@ enum class TreeKind : std::uint8_t {
 /// Path: the steps to a leaf, outermost first, joined by '/': an element's number, a field's name,
 /// or a key: "layers/3/weight". The content of an optional has the path of the optional; a tree
 /// that is a leaf has the path "". A key that consists of letters, digits, '_', '-', '.' and bytes
-/// above 127, and does not begin with '.', is written as it is; any other key is quoted, and no
-/// other part of a path has quotes: {"a/b": *} has the leaf "\"a/b\"". In quotes, '"' and '\' are
-/// preceded by '\', and bytes below 32 and byte 127 are written as \x and two digits, \x0a. Every
-/// leaf of a tree therefore has a unique path.
+/// above 127, and does not begin with '.', is written as it is; any other key is quoted, and only
+/// keys have quotes: {"a/b": *} has the leaf "\"a/b\"". In quotes, '"' and '\' are preceded by '\',
+/// and bytes below 32 and byte 127 are written as \x and two digits, \x0a. Every leaf of a tree
+/// therefore has a unique path.
 class TreeDef {
  public:
   TreeDef() = default;  ///< a leaf

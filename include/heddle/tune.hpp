@@ -21,7 +21,8 @@ enum class Tune : std::uint8_t {
   kept,  ///< uses the choice stored for this program and machine, else the model's choice
   /// As kept; if no choice is stored, first measures candidates and stores the best, using at most
   /// half of a CompileOptions::timeout. compile_async() on manual devices does not measure, and
-  /// logs a message: the host may not poll before it waits for the compile.
+  /// logs a message: measuring needs a host that polls, and the host might only wait for the
+  /// compile.
   measure,
 };
 [[nodiscard]] constexpr std::string_view name(Tune tune) noexcept {
@@ -32,8 +33,8 @@ struct TuneOptions {
   /// Unset: the backend's default (BackendOptions::tune).
   std::optional<Tune> mode{};
   /// The time limit for measuring, including compiles of candidates; measuring ends at most a few
-  /// runs later. Must be above 0 (invalid_argument). Other load on the machine, such as a second
-  /// thread that measures, disturbs the measurement.
+  /// runs later. Must be above 0 (invalid_argument). Other load on the machine, including a second
+  /// measuring thread, disturbs the measurement.
   std::chrono::nanoseconds budget = std::chrono::seconds(10);
   /// Also measures candidates that add the terms of float sums in another order than the model's
   /// choice: results may then differ in their last bits from those of other machines, and from

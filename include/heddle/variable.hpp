@@ -51,9 +51,9 @@ class VariableBase {
 /// A shared handle; a move copies the handle, so no handle is ever empty. Thread-safe. Updates of
 /// one variable take effect in the order of the calls, on whichever devices: a call reads the value
 /// left by the previous call, and no update is lost. A refused call changes nothing; nor does an
-/// accepted call that was skipped or cancelled before it began, unless another device was still
-/// computing the value at that time. If a call fails after it began, the variable has no value
-/// until set().
+/// accepted call that was skipped or cancelled before it began, unless the value was still being
+/// computed on a different device at that time. If a call fails after it began, the variable has no
+/// value until set().
 template <class Tree>
   requires TreeOf<Tree, Array>
 class Variable : public VariableBase {
@@ -76,8 +76,8 @@ class Variable : public VariableBase {
     Flattened<Node> flat = flatten<Node>(nodes);
     update_leaves(graph, flat.def, std::move(flat.leaves), where);
   }
-  /// The arrays after every call so far. They may be unfinished. They never change: a later call
-  /// that updates the variable uses new memory as long as these arrays exist.
+  /// The arrays after every call so far. The arrays may be unfinished, and never change: a later
+  /// call that updates the variable uses new memory as long as the arrays exist.
   [[nodiscard]] Tree value() const { return unflatten<Tree>(structure(), leaves()); }
   /// Throws invalid_argument if the structure or types of `arrays` differ.
   void set(const Tree& arrays) const {
