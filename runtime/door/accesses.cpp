@@ -1,4 +1,6 @@
-// Accesses: the list of a work's accesses, and their names in messages.
+// See runtime/door/accesses.hpp.
+#include "runtime/door/accesses.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include "heddle/status.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/door/host_uses.hpp"
-#include "runtime/door/submit.hpp"
 #include "scheduler/device/timeline.hpp"
 #include "scheduler/protocol/lane.hpp"
 

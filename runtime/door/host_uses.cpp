@@ -10,7 +10,7 @@
 #include "jit/describe/host_storage.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/device/execution.hpp"
-#include "runtime/door/submit.hpp"
+#include "runtime/door/accesses.hpp"
 #include "runtime/memory/order_watch.hpp"
 #include "scheduler/device/timeline.hpp"
 #include "scheduler/protocol/lane.hpp"
