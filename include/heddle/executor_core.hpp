@@ -20,7 +20,7 @@
 
 namespace heddle::rt {
 struct Entry;
-class ExecutorHandle;
+class ExecutorState;
 }  // namespace heddle::rt
 
 #pragma GCC visibility push(default)
@@ -153,7 +153,7 @@ class Core {
   void finalize() const;
 
  private:
-  std::shared_ptr<rt::ExecutorHandle> handle_;
+  std::shared_ptr<rt::ExecutorState> state_;
 };
 
 }  // namespace executors

@@ -28,33 +28,48 @@ Status caught() noexcept {
   }
 }
 
+namespace {
+
+/// What handles share: the last handle finalises.
+std::shared_ptr<rt::ExecutorState> shared(std::shared_ptr<rt::ExecutorState> state) {
+  rt::ExecutorState* const executor = state.get();
+  return {executor, [state = std::move(state)](rt::ExecutorState*) noexcept {
+            try {
+              state->finalize();
+            } catch (...) {
+              state->outlive(state);
+            }
+          }};
+}
+
+}  // namespace
+
 Core::Core(const Device& device, ExecutorOptions options, const std::source_location& where)
-    : handle_(std::make_shared<rt::ExecutorHandle>(
-          std::make_shared<rt::ExecutorState>(device, std::move(options), where))) {}
+    : state_(shared(std::make_shared<rt::ExecutorState>(device, std::move(options), where))) {}
 
 void Core::call(const Arguments& arguments, const Maker& maker, Sink& sink, const Device* device,
                 std::optional<ExecutorGraph>* graph) const {
-  handle_->state->call(arguments, maker, sink, device, graph);
+  state_->call(arguments, maker, sink, device, graph);
 }
 
 void Core::record(const Recording& recording, const Arguments& arguments, const Maker& maker,
                   Sink& sink, const Device* device) const {
-  handle_->state->record(*Inside::of(recording), arguments, maker, sink, device);
+  state_->record(*Inside::of(recording), arguments, maker, sink, device);
 }
 
 EntryHandle Core::compile(const Arguments& arguments, const Maker& maker,
                           const Device* device) const {
-  return Inside::make<EntryHandle>(handle_->state->compile(arguments, maker, device));
+  return Inside::make<EntryHandle>(state_->compile(arguments, maker, device));
 }
 
 PendingEntry Core::compile_async(const Arguments& arguments, std::shared_ptr<const Maker> maker,
                                  const Device* device) const {
-  return handle_->state->compile_async(arguments, std::move(maker), device);
+  return state_->compile_async(arguments, std::move(maker), device);
 }
 
 void Core::call_entry(const EntryHandle& entry, const Arguments& arguments, Sink& sink,
                       bool checked, const Device* device) const {
-  handle_->state->call_entry(*Inside::of(entry), arguments, sink, checked, device);
+  state_->call_entry(*Inside::of(entry), arguments, sink, checked, device);
 }
 
 void Core::refuse_count(std::size_t wanted, std::size_t given) const {
@@ -63,10 +78,10 @@ void Core::refuse_count(std::size_t wanted, std::size_t given) const {
                           wanted == 1 ? "" : "s", given));
 }
 
-const std::string& Core::name() const noexcept { return handle_->state->name(); }
-const Device& Core::device() const noexcept { return handle_->state->devices.front(); }
-ExecutorStatistics Core::statistics() const { return handle_->state->statistics(); }
-std::vector<ExecutorGraph> Core::graphs() const { return handle_->state->graphs(); }
-void Core::finalize() const { handle_->state->finalize(); }
+const std::string& Core::name() const noexcept { return state_->name(); }
+const Device& Core::device() const noexcept { return state_->devices.front(); }
+ExecutorStatistics Core::statistics() const { return state_->statistics(); }
+std::vector<ExecutorGraph> Core::graphs() const { return state_->graphs(); }
+void Core::finalize() const { state_->finalize(); }
 
 }  // namespace heddle::executors

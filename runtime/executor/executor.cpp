@@ -341,14 +341,6 @@ void ExecutorState::settle() noexcept {
   }
 }
 
-ExecutorHandle::~ExecutorHandle() {
-  try {
-    state->finalize();
-  } catch (...) {
-    state->outlive(state);
-  }
-}
-
 /// Checks that the arguments have the types for which the entry was compiled.
 void ExecutorState::check_types(const Entry& entry, const executors::Arguments& arguments) const {
   const ExecutorKey key(arguments, entry.graph->backend.get(), false);

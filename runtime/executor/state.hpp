@@ -140,15 +140,4 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
   ExecutorCache cache_;
 };
 
-/// The part that handles share: the last handle finalises.
-class ExecutorHandle {
- public:
-  explicit ExecutorHandle(std::shared_ptr<ExecutorState> of) : state(std::move(of)) {}
-  ExecutorHandle(const ExecutorHandle&) = delete;
-  ExecutorHandle& operator=(const ExecutorHandle&) = delete;
-  ~ExecutorHandle();
-
-  const std::shared_ptr<ExecutorState> state;
-};
-
 }  // namespace heddle::rt
