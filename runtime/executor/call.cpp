@@ -478,23 +478,28 @@ const sched::TaskOps& ExecutorCall::ops() const noexcept {
   return small_ ? SmallCall::ops : CallRecord::plain_ops;
 }
 
+/// The task is built first: once the variables have their new arrays, another thread may replace
+/// these, and free them.
 sched::Label ExecutorCall::put(void* place, const Event& event) {
-  const sched::Label label = site_.label;
+  if (small_) {
+    put_small(place);
+  } else {
+    *static_cast<CallRecord**>(place) = record_.release();
+  }
   for (ArrayState* const state : states_) state->event = event;
   if (!seen_.empty()) release(&event);
-  if (!small_) {
-    *static_cast<CallRecord**>(place) = record_.release();
-    return label;
-  }
+  return site_.label;
+}
+
+void ExecutorCall::put_small(void* place) const noexcept {
   auto* const call = ::new (place) SmallCall{&site_, {}};
-  const SmallBuffers& kernel = *site_.small;
-  for (std::uint32_t k = 0; k < kernel.num_buffers; ++k) {
-    const auto& buffer = kernel.buffers[k];
+  const SmallBuffers& small = *site_.small;
+  for (std::uint32_t k = 0; k < small.num_buffers; ++k) {
+    const auto& buffer = small.buffers[k];
     const BufferView& view =
         buffer.result ? states_[buffer.number]->view : given_[buffer.number].array->view;
     call->data[k] = Inside::of(view.buffer())->data + view.offset();
   }
-  return label;
 }
 
 const std::string& ExecutorCall::text_of(const Gift& gift) const {

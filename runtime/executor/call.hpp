@@ -109,6 +109,7 @@ class ExecutorCall final : private Condition {
   [[nodiscard]] const std::string& text_of(const Gift& gift) const;
   void make_results();
   void fill_tables();
+  void put_small(void* place) const noexcept;
   void add_accesses(Accesses& accesses) const;
   [[nodiscard]] bool submit_plainly();
   [[nodiscard]] BufferState& giver(const Gift& gift) const;
