@@ -20,7 +20,7 @@ constinit heddle::dev::GdbDescriptor __jit_debug_descriptor{1, 0, nullptr, nullp
 namespace heddle::dev {
 namespace {
 
-/// Guards the list, which ends in the descriptor. constinit: kernels may be loaded during exit.
+/// Guards the list in the descriptor. constinit: kernels may be loaded during exit.
 constinit sched::ProcessMutex list_mutex;
 
 void tell_gdb(std::uint32_t action, GdbEntry* entry) {
@@ -30,7 +30,7 @@ void tell_gdb(std::uint32_t action, GdbEntry* entry) {
   __jit_debug_descriptor.action = 0;
 }
 
-/// Adds bytes that begin where what is of type T may.
+/// Appends `count` values of type T at T's alignment; returns their offset.
 template <class T>
 std::size_t append(std::string& to, const T* from, std::size_t count) {
   to.resize((to.size() + alignof(T) - 1) / alignof(T) * alignof(T));
@@ -39,7 +39,7 @@ std::size_t append(std::string& to, const T* from, std::size_t count) {
   return at;
 }
 
-/// An object file without code: one section where the functions are, and their symbols.
+/// An object file without code: one section at the functions' addresses, and their symbols.
 std::string object_of(const std::vector<NamedFunction>& functions,
                       std::span<const std::byte> library) {
   enum : std::uint16_t { none, text, symbols, names, sections };
@@ -76,7 +76,7 @@ std::string object_of(const std::vector<NamedFunction>& functions,
                    sizeof(Elf64_Sym)};
   list[names] = {15,           SHT_STRTAB, 0, 0, append(object, words.data(), words.size()),
                  words.size(), 0,          0, 1, 0};
-  std::memcpy(&header, library.data(), sizeof header);  // its machine and byte order
+  std::memcpy(&header, library.data(), sizeof header);  // copies machine and byte order
   header.e_type = ET_REL;
   header.e_entry = header.e_phoff = 0;
   header.e_phnum = 0;

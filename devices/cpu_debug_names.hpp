@@ -1,5 +1,5 @@
-// The names of kernels, for gdb: by its JIT interface (gdb's manual, "JIT Compilation Interface"),
-// so that it shows them whenever it looks. Any thread.
+// DebugNames: the names of kernels for gdb, through gdb's JIT interface (gdb's manual, "JIT
+// Compilation Interface"), which gdb reads whenever it looks. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 
 namespace heddle::dev {
 
-/// A function of a loaded library, and what people call it.
+/// A function of a loaded library, and its name for people.
 struct NamedFunction {
   heddle_kernel_function function;
   std::size_t bytes;
   std::string name;
 };
 
-/// What gdb reads: layout and names are its own.
+/// Read by gdb, which defines the layout and the names.
 struct GdbEntry {
   GdbEntry* next = nullptr;
   GdbEntry* previous = nullptr;
@@ -29,12 +29,12 @@ struct GdbEntry {
 };
 struct GdbDescriptor {
   std::uint32_t version;
-  std::uint32_t action;  // 0: none, 1: `relevant` was added, 2: it goes
+  std::uint32_t action;  // 0: none, 1: `relevant` was added, 2: `relevant` is being removed
   GdbEntry* relevant;
   GdbEntry* first;
 };
 
-/// gdb knows these functions by these names until it is destroyed. They lie in `library`.
+/// Registers the names of functions in `library` with gdb; the destructor removes them.
 class DebugNames {
  public:
   DebugNames(const std::vector<NamedFunction>& functions, std::span<const std::byte> library);
@@ -49,5 +49,5 @@ class DebugNames {
 
 }  // namespace heddle::dev
 
-// Protected: other libraries of the process have theirs, which are none of ours.
+// Protected: other libraries of the process have their own descriptors, separate from heddle's.
 extern "C" [[gnu::visibility("protected")]] heddle::dev::GdbDescriptor __jit_debug_descriptor;

@@ -35,7 +35,7 @@ class CpuQueue final : public Queue {
   }
 };
 
-/// What one core loads all of this process can call.
+/// The cores of this process share loaded modules.
 constexpr char code_space = 0;
 
 class CpuDevice final : public PhysicalDevice {
@@ -54,7 +54,7 @@ class CpuDevice final : public PhysicalDevice {
   const Properties& properties() const noexcept override { return properties_; }
 
   Status allocate(std::size_t bytes, void** data) noexcept override {
-    // The pools of this process see to it that no more is granted than the machine has.
+    // The pools of this process ensure that no more is granted than the machine has.
     *data = allocate_host(bytes);
     if (*data != nullptr) return {};
     return Status(ErrorCode::exhausted,

@@ -1,7 +1,7 @@
-// Loading on the host: from the bytes of a shared library to functions. Nothing is loaded that was
-// not checked first, and what was checked is what is loaded: a sealed memory file, or where the
-// system has none that can be loaded, or dumps are asked for, a file that this user alone can
-// reach. Any thread.
+// Loading on the host: from the bytes of a shared library to functions. Every library is checked
+// first, and the checked bytes are the loaded ones: in a sealed memory file, or, if the system has
+// no loadable memory files or dumps are requested, in a file that only this user can reach. Any
+// thread.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -31,8 +31,8 @@ using files::errno_text;
 using files::FileDescriptor;
 using files::loader_text;
 
-/// Held by whoever changes or walks the dynamic linker's list of libraries, whose lock fork()
-/// leaves as it is. constinit: kernels may be loaded during exit.
+/// Held by threads that change or walk the dynamic linker's list of libraries, because fork() does
+/// not reset the linker's lock. constinit: kernels may be loaded during exit.
 constinit sched::ProcessMutex linker_mutex;
 
 struct CloseLibrary {
@@ -61,7 +61,7 @@ class LoadedModule final : public Module {
  private:
   LibraryHandle handle_;
   std::vector<heddle_kernel_function> functions_;
-  std::unique_ptr<const DebugNames> names_;  // null: they are not wanted
+  std::unique_ptr<const DebugNames> names_;  // null: names are not wanted
 };
 
 class NullModule final : public Module {
@@ -71,7 +71,7 @@ class NullModule final : public Module {
   }
 };
 
-/// Blames the library: compiled anew it may be another.
+/// Blames the library: a new compile may produce a different one.
 [[noreturn]] void refuse(const LoadOptions& options, std::string_view text) {
   throw Error(
       ErrorCode::compile_failed,
@@ -83,7 +83,7 @@ void check_sum(std::span<const std::byte> bytes, const Image& image, const LoadO
     refuse(options, "it was damaged on its way (its checksum differs); compile again");
 }
 
-/// The library's bytes in an anonymous file that nobody can change any more.
+/// The library's bytes in an anonymous file that can no longer change.
 FileDescriptor seal(const Image& image, const LoadOptions& options) {
   const auto fail = [](const char* what, int error) {
     throw Error(ErrorCode::unavailable, fmt::format("{}: {}", what, errno_text(error)));
@@ -102,37 +102,39 @@ FileDescriptor seal(const Image& image, const LoadOptions& options) {
   return fd;
 }
 
-/// The same file under a number that this process will hardly use again. Debuggers open what a
-/// library was loaded from: by then the number is free, and another file or pipe might have it.
+/// The file under a descriptor number that the process will hardly reuse. Debuggers open the path
+/// that a library was loaded from: by then the number is free, and another file or pipe might have
+/// it.
 FileDescriptor far_away(FileDescriptor fd) {
   constexpr int number_min = 512;
   FileDescriptor far(fcntl(fd.get(), F_DUPFD_CLOEXEC, number_min));
   return far ? std::move(far) : std::move(fd);
 }
 
-/// Our directory in /proc, which other processes may follow; not "self", which is another for each.
+/// The directory of this process in /proc, for other processes too; not "self", whose meaning
+/// differs by process.
 std::string process_directory() {
   std::error_code error;
   const auto process = std::filesystem::read_symlink("/proc/self", error);
   return "/proc/" + (error ? std::string("self") : process.string());
 }
 
-/// Tells apart what is loaded: dlopen takes an equal name for the same library.
+/// Makes paths unique: dlopen treats an equal path as the same library.
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> counter{0};
-  // relaxed: only distinctness matters, the counter publishes nothing (pairs with itself)
+  // relaxed: pairs with itself; only distinctness matters, the counter publishes no data.
   return counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// A path of the descriptor that no library loaded before has, as descriptor numbers are used
-/// again. "./" and "/" spell the bits of a number.
+/// A path of the descriptor that no earlier library had, since descriptor numbers are reused. "./"
+/// and "/" spell the bits of a number.
 std::string unique_path(int fd) {
   std::string path = process_directory() + "/fd/";
   for (std::uint64_t n = next_number(); n != 0; n >>= 1) path += (n & 1) != 0 ? "./" : "/";
   return path + std::to_string(fd);
 }
 
-/// Why the system lets nothing be loaded from `path`, whatever lies there; empty: it does.
+/// Why the system loads no code from `path`, whatever the file contains; empty: it does.
 std::string obstacle(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return fmt::format("'{}' cannot be opened: {}", path, errno_text(errno));
@@ -144,7 +146,7 @@ std::string obstacle(const std::string& path) {
   return {};
 }
 
-/// Whether the system has no memory for a library that dlopen() failed on, as that `said`.
+/// True if dlopen(), which failed with the text `said`, lacked memory for the library.
 bool lacks_memory(std::uint64_t bytes, const std::string& said) {
   if (said.find(errno_text(ENOMEM)) != std::string::npos) return true;
   void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -153,8 +155,8 @@ bool lacks_memory(std::uint64_t bytes, const std::string& said) {
   return false;
 }
 
-/// Throws Error(unavailable) when the system is in the way, exhausted when there is no memory,
-/// compile_failed when the library is at fault.
+/// Throws Error(unavailable) for an obstacle in the system, exhausted without memory,
+/// compile_failed for a faulty library.
 LibraryHandle open_library(const std::string& path, const Image& image,
                            const LoadOptions& options) {
   LibraryHandle handle = [&] {
@@ -173,9 +175,10 @@ LibraryHandle open_library(const std::string& path, const Image& image,
   refuse(options, "dlopen: " + said);
 }
 
-/// Loads it where memory files cannot be (no /proc, no sealing): from a file in a fresh directory
-/// of this user's alone, checked there and removed at once. Between check and load it could be
-/// changed by processes of this user alone, which could change our memory as well.
+/// Loads the library where memory files cannot be loaded (no /proc, no sealing): from a file in a
+/// fresh directory of this user, checked there and removed at once. Between check and load only
+/// processes of this user could change the file, and they could change this process's memory as
+/// well.
 LibraryHandle open_from_file(const Image& image, const LoadOptions& options,
                              const Status& obstacle) try {
   const files::TempDir directory(options.temp_dir);
@@ -193,7 +196,7 @@ LibraryHandle open_from_file(const Image& image, const LoadOptions& options,
                           options.name, obstacle.message(), error.status().message()));
 }
 
-/// LABEL#HASH for each: a kernel's symbol ends in its hash. Without a label, its symbol.
+/// LABEL#HASH for each kernel: a kernel's symbol ends in its hash. Without a label: the symbol.
 std::vector<NamedFunction> named(const std::vector<heddle_kernel_function>& functions,
                                  const Image& image, const LoadOptions& options) {
   std::vector<NamedFunction> result;
@@ -202,7 +205,7 @@ std::vector<NamedFunction> named(const std::vector<heddle_kernel_function>& func
     std::string name = symbol;
     if (k < options.labels.size() && !options.labels[k].empty()) {
       name = fmt::format("{:.200}#{}", options.labels[k], symbol.substr(symbol.rfind('_') + 1));
-      std::ranges::replace_if(name, [](char c) { return c < ' '; }, ' ');  // one line each
+      std::ranges::replace_if(name, [](char c) { return c < ' '; }, ' ');  // a single line each
     }
     Dl_info info{};
     const ElfW(Sym)* found = nullptr;

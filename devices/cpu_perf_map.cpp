@@ -1,7 +1,7 @@
 // See cpu_perf_map.hpp.
 //
-// perf asks the map about anonymous memory alone. Code in a file it asks the file about, and a
-// memfd's it cannot open: so the pages of the code are made anonymous first.
+// perf reads the map only for anonymous memory. For code in a file, perf reads the file, and it
+// cannot open a memfd. The pages of the code are therefore made anonymous first.
 #include "devices/cpu_perf_map.hpp"
 
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ struct Pages {
   std::uintptr_t begin = 0, end = 0;
 };
 
-/// The executable pages that `inside` lies in.
+/// The executable pages that contain `inside`.
 Pages pages_of(std::uintptr_t inside) {
   struct Search {
     std::uintptr_t inside;
@@ -58,7 +58,7 @@ Pages pages_of(std::uintptr_t inside) {
   return search.found;
 }
 
-/// Copies of the same pages in the same place, of no file.
+/// Replaces the pages by anonymous copies at the same addresses.
 void make_anonymous(const Pages& pages) {
   void* const at = reinterpret_cast<void*>(pages.begin);
   const std::size_t bytes = pages.end - pages.begin;
@@ -66,7 +66,8 @@ void make_anonymous(const Pages& pages) {
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy == MAP_FAILED) fail("cannot copy a kernel's code");
   std::memcpy(copy, at, bytes);
-  // Elsewhere first: where a system forbids it (prctl(2), PR_SET_MDWE), the code stays as it was.
+  // Made executable at a temporary address first: where a system forbids this (prctl(2),
+  // PR_SET_MDWE), the code stays as it was.
   if (mprotect(copy, bytes, PROT_READ | PROT_EXEC) == 0 &&
       mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at)
     return;
@@ -88,9 +89,9 @@ void write_perf_map(const std::vector<NamedFunction>& functions) {
     if (start < done.begin || start >= done.end) make_anonymous(done = pages_of(start));
     lines += fmt::format("{:x} {:x} {}\n", start, bytes, name);
   }
-  // Everybody may write into the directory: no link is followed, and another's file is left alone,
-  // or one that has another name besides. One write, so that lines of several threads, or of other
-  // compilers in this process, stay whole.
+  // Every user may write into the directory: links are not followed, and files of other users, or
+  // files with a second name, are refused. A single write keeps lines of several threads, or of
+  // other compilers in the process, whole.
   const std::filesystem::path path = perf_map_path();
   const FileDescriptor file(open(
       path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));

@@ -1,4 +1,4 @@
-// The names of kernels, for profilers that look from outside. Any thread.
+// The names of kernels for external profilers. Any thread.
 #pragma once
 
 #include <filesystem>
@@ -12,10 +12,10 @@ namespace heddle::dev {
 /// Where perf looks for the names of this process's generated code: /tmp/perf-PID.map.
 [[nodiscard]] std::filesystem::path perf_map_path();
 
-/// Adds a line for each of these functions, which lie in one library just loaded from an anonymous
-/// file, and which nobody runs yet: "START SIZE NAME", numbers in hex without prefix
-/// (tools/perf/Documentation/jit-interface.txt in the Linux sources). Throws Error(unavailable)
-/// naming the file and the reason.
+/// Adds a line for each function: "START SIZE NAME", numbers in hex without prefix
+/// (tools/perf/Documentation/jit-interface.txt in the Linux sources). The functions lie in one
+/// library just loaded from an anonymous file, and no thread runs them yet. Throws
+/// Error(unavailable) naming the file and the reason.
 void write_perf_map(const std::vector<NamedFunction>& functions);
 
 }  // namespace heddle::dev

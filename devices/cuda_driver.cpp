@@ -18,7 +18,7 @@ Status unavailable(const std::string& why) {
   return Status(ErrorCode::unavailable, why + "; use cc or gccjit");
 }
 
-/// A CUdriverProcAddressQueryResult besides.
+/// The last parameter is a CUdriverProcAddressQueryResult.
 using GetAddress = Result (*)(const char* symbol, void** function, int version, std::uint64_t flags,
                               int* found);
 using GetVersion = Result (*)(int* version);
@@ -108,7 +108,8 @@ std::shared_ptr<const Driver> open_driver(const std::string& file, Status* why) 
     *why = {};
     if (const auto at = opened.find(path); at != opened.end()) return at->second;
   }
-  // Without the lock: a driver may start processes as it is initialised. Two threads may do so.
+  // Without the lock: a driver may start processes during initialisation. Two threads may
+  // initialise at once.
   const auto driver = std::make_shared<Driver>();
   driver->file = path;
   *why = open(*driver);

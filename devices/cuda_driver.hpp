@@ -1,6 +1,6 @@
-// NVIDIA's driver as heddle uses it: its functions, declared here and found as heddle runs, so that
-// heddle builds and starts where there is no CUDA. tests/unit/devices/cuda_header_test.cpp compares
-// them with cuda.h where there is one. Any thread.
+// NVIDIA's driver API as heddle uses it: functions declared here and found at run time, so that
+// heddle builds and starts without CUDA. tests/unit/devices/cuda_header_test.cpp compares the
+// declarations with cuda.h where that header exists. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace heddle::dev::cuda {
 
 /// A CUresult.
 using Result = int;
-/// Those that heddle heeds; the driver names the others.
+/// The results that heddle checks; the driver names the rest.
 inline constexpr Result success = 0, out_of_memory = 2, no_device = 100, invalid_image = 200,
                         no_binary_for_gpu = 209, unsupported_ptx_version = 222, not_found = 500,
                         not_ready = 600;
@@ -67,11 +67,12 @@ inline void* const launch_end = nullptr;
 inline void* const launch_buffer = reinterpret_cast<void*>(1);
 inline void* const launch_buffer_bytes = reinterpret_cast<void*>(2);
 
-/// The oldest driver that will do, as cuDriverGetVersion() counts: the first of CUDA 12.
+/// The oldest supported driver, in the numbering of cuDriverGetVersion(): the first of CUDA 12.
 inline constexpr int driver_version_min = 12000;
 
-/// Each function: its name here, the driver's, the CUDA version that brought it, its parameters.
-/// Those that came later in another form are asked for as they are in driver_version_min.
+/// Each function: heddle's name, the driver's name, the CUDA version of its introduction, its
+/// parameters. Functions that later got another form are requested in the form of
+/// driver_version_min.
 // clang-format off
 #define HEDDLE_CUDA_FUNCTIONS(each) \
   each(init, cuInit, 2000, (unsigned flags)) \
@@ -118,25 +119,26 @@ inline constexpr int driver_version_min = 12000;
         void** parameters, void** extra))
 // clang-format on
 
-/// A driver that is there. Never unloaded: it has threads of its own.
+/// A loaded driver. Never unloaded, because a driver has its own threads.
 struct Driver {
 #define HEDDLE_CUDA_MEMBER(name, symbol, since, parameters) Result(*name) parameters = nullptr;
   HEDDLE_CUDA_FUNCTIONS(HEDDLE_CUDA_MEMBER)
 #undef HEDDLE_CUDA_MEMBER
 
   std::string file;
-  int version = 0;  ///< as cuDriverGetVersion() counts: 12040 is that of CUDA 12.4
-  int devices = 0;  ///< GPUs, at least 1
+  int version = 0;  ///< in the numbering of cuDriverGetVersion(): 12040 is CUDA 12.4
+  int devices = 0;  ///< number of GPUs, at least 1
 
-  /// ok, or device_failed (exhausted, where there is no memory): what `function` said as heddle was
-  /// at `what`.
+  /// ok, or device_failed (exhausted without memory): the result of `function` while heddle did
+  /// `what`.
   [[nodiscard]] Status status(Result result, const char* function,
                               const std::string& what) const noexcept;
 };
 
-/// The driver in `file` ("" for the system's, libcuda.so.1), initialised; with `why`, else null.
-/// `unavailable`: there is none, it is older than driver_version_min, lacks a function, or finds no
-/// GPU. The same file is opened once. Not in forked children of a process that has opened it.
+/// The driver in `file` ("" for the system's, libcuda.so.1), initialised; else null with `why`.
+/// `unavailable`: there is no driver, or it is older than driver_version_min, lacks a function, or
+/// finds no GPU. A file is opened once. Not in forked children of a process that has opened the
+/// driver.
 [[nodiscard]] std::shared_ptr<const Driver> open_driver(const std::string& file, Status* why);
 
 /// "12.4" of 12040

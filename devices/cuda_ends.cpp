@@ -12,8 +12,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A thread that asks again and again hears of an end within a microsecond; one that naps leaves its
-// processor to others, and hears of it that much later.
+// A thread that polls learns of an end within a microsecond; a napping thread leaves its processor
+// to other threads, and learns of the end up to a nap later.
 constexpr auto spins = 50us;
 constexpr auto nap = 50us;
 constexpr std::size_t cells_per_block = 256;
@@ -100,7 +100,7 @@ Status Ends::take_event(Event* event) noexcept {
     return {};
   }
   try {
-    events_.reserve(++num_events_);  // so that all of them can come back
+    events_.reserve(++num_events_);  // room for every event to return
   } catch (const std::bad_alloc&) {
     return Status(ErrorCode::exhausted, "no host memory for a mark");
   }
@@ -130,8 +130,8 @@ Status Ends::record(const std::shared_ptr<Line>& line, Stream stream, std::uint6
       s = Status(ErrorCode::exhausted, "no host memory for a mark");
     }
   }
-  // What was asked for ends first: its memory is whose it was only until then. Kernels may need the
-  // other thread for that, to hear that they are to stop.
+  // The issued work ends first: the caller keeps its memory only during the call. Running kernels
+  // may need the other thread to learn of a stop request.
   lock.unlock();
   static_cast<void>(gpu_->driver().stream_synchronize(stream));
   lock.lock();
@@ -146,12 +146,12 @@ Status Ends::record(const std::shared_ptr<Line>& line, Stream stream, std::uint6
 Status Ends::wait(Stream stream, const Line& line, std::uint64_t number) noexcept {
   const std::lock_guard lock(mutex_);
   const auto at = std::ranges::lower_bound(line.marks, number, {}, &Line::Mark::number);
-  if (at == line.marks.end()) return {};  // it was told of
+  if (at == line.marks.end()) return {};  // the mark was already reported
   return gpu_->status(gpu_->driver().stream_wait(stream, at->event, 0), "cuStreamWaitEvent",
                       "waiting for another queue");
 }
 
-/// It tells what its kernels said.
+/// Copies the status words of the mark's kernels to their launchers.
 void Ends::pop_first(Line& line) noexcept {
   Line::Mark& mark = line.marks.front();
   for (const Launched& each : mark.launched) {
@@ -172,7 +172,7 @@ void Ends::tell(const std::shared_ptr<Line>& line, std::uint64_t number, Status 
   changed_.notify_all();
 }
 
-/// What befalls a GPU that no call gets over: each later one answers the same.
+/// The error after which every later call to the GPU returns the same error.
 Status Ends::lost_by(Result result) noexcept {
   const Launched* oldest = nullptr;
   for (const auto& line : lines_) {
@@ -198,7 +198,8 @@ void Ends::pass_stops_on(const Line::Mark& mark) noexcept {
     if (each.stop == nullptr) continue;
     const std::atomic_ref asked(const_cast<std::uint32_t&>(*each.stop));
     const std::atomic_ref told(each.cell->stop);
-    // relaxed, both: the words say nothing else, and what a kernel writes then is incomplete.
+    // relaxed, both: pairs with the host's store and the kernel's load of the stop words, which
+    // carry no other data; output of a stopped kernel is incomplete.
     told.store(asked.load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
 }
@@ -209,7 +210,7 @@ bool Ends::look_at(const std::shared_ptr<Line>& line, Lock& lock) noexcept {
     const Line::Mark& first = line->marks.front();
     if (lost_.ok()) {
       const Result result = gpu_->driver().event_query(first.event);
-      // Those that ended well are told first.
+      // Marks that ended well are reported first.
       if (result == not_ready || (result != success && number != 0)) break;
       if (result != success) lost_ = lost_by(result);
     }
@@ -224,7 +225,7 @@ bool Ends::look_at(const std::shared_ptr<Line>& line, Lock& lock) noexcept {
 
 bool Ends::look(Lock& lock) noexcept {
   const Gpu::Current current(*gpu_);
-  // Others come and go while one is told; those are looked at the next time.
+  // Lines come and go during a report; the next look covers new lines.
   bool any = false;
   for (std::size_t k = 0; k < lines_.size(); ++k) {
     const std::shared_ptr<Line> line = lines_[k];

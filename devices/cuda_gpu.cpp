@@ -55,7 +55,7 @@ Status Gpu::make_pool() {
       !s.ok()) {
     return s;
   }
-  // Kernels and copies of others that could reach it may.
+  // Kernels and copies of every GPU that can access the pool may do so.
   for (int other = 0; other < driver_->devices; ++other) {
     Ordinal device = 0;
     int can = 0;
@@ -103,7 +103,7 @@ Status Gpu::allocate(std::size_t bytes, void** data) noexcept {
   Address at = 0;
   Status s = status(driver_->allocate(&at, bytes, pool_, stream_), "cuMemAllocFromPoolAsync",
                     "allocating");
-  // Other streams use it at once.
+  // Other streams use the memory at once.
   if (s.ok()) s = status(driver_->stream_synchronize(stream_), "cuStreamSynchronize", "allocating");
   *data = reinterpret_cast<void*>(at);
   if (s.code() != ErrorCode::exhausted) return s;
@@ -114,7 +114,7 @@ Status Gpu::allocate(std::size_t bytes, void** data) noexcept {
 
 void Gpu::release(void* data) noexcept {
   const Current current(*this);
-  // After an error there is nothing to give back.
+  // After an error there is no memory to give back.
   static_cast<void>(driver_->release(reinterpret_cast<Address>(data), stream_));
 }
 

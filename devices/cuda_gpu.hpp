@@ -1,5 +1,5 @@
-// One GPU as its driver has it: the primary context, which heddle shares with whatever else this
-// process runs there, and memory from a pool of heddle's own. Any thread.
+// Gpu: one GPU of a driver: the primary context, shared with other users in this process, and
+// memory from heddle's own pool. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,15 @@ namespace heddle::dev::cuda {
 
 class Gpu {
  public:
-  /// GPU `ordinal` of those that the driver has; null with `why`.
+  /// GPU `ordinal` of the driver; null with `why`.
   [[nodiscard]] static std::shared_ptr<Gpu> open(std::shared_ptr<const Driver> driver, int ordinal,
                                                  Status* why);
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
   ~Gpu();
 
-  /// Its context is the calling thread's while this lives, and the one before comes back then.
+  /// Makes the GPU's context current on the calling thread during its lifetime, then restores the
+  /// previous context.
   class Current {
    public:
     explicit Current(const Gpu& gpu) noexcept : gpu_(gpu) {
@@ -41,16 +42,16 @@ class Gpu {
   [[nodiscard]] const Driver& driver() const noexcept { return *driver_; }
   /// "GPU 0 (NVIDIA H200)"
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// The kind of the images that it loads: "cubin-sm-90"
+  /// The kind of images that the GPU loads: "cubin-sm-90"
   [[nodiscard]] const std::string& image_kind() const noexcept { return image_kind_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] int attribute(int which) const noexcept;
-  /// Whether kernels and copies here reach the memory of `other`.
+  /// True if kernels and copies on this GPU can access the memory of `other`.
   [[nodiscard]] bool reaches(const Gpu& other) const noexcept;
 
   [[nodiscard]] Status allocate(std::size_t bytes, void** data) noexcept;
   void release(void* data) noexcept;
-  /// ok, or what `function` said at `what` on this GPU.
+  /// ok, or the result of `function` while this GPU did `what`.
   [[nodiscard]] Status status(Result result, const char* function, const char* what) const noexcept;
 
  private:
@@ -66,7 +67,7 @@ class Gpu {
   std::size_t bytes_ = 0;
   Context context_ = nullptr;
   Pool pool_ = nullptr;
-  Stream stream_ = nullptr;  // for what is allocated and released
+  Stream stream_ = nullptr;  // for allocations and releases
 };
 
 }  // namespace heddle::dev::cuda

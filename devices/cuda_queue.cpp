@@ -57,7 +57,8 @@ Status CudaModule::take(const Image& image, const LoadOptions& options) {
 
 namespace {
 
-/// The most words that a kernel takes: NVIDIA, "CUDA 12.1 Supports Large Kernel Parameters" (2023).
+/// The maximum number of a kernel's argument words: NVIDIA, "CUDA 12.1 Supports Large Kernel
+/// Parameters" (2023).
 std::size_t words_max(const Driver& driver) {
   constexpr int large_parameters = 12010;
   const std::size_t bytes = driver.version >= large_parameters ? 32764 : 4096;
@@ -89,7 +90,8 @@ class CudaQueue final : public Queue {
   Status to_host(void* host, const void* data, std::size_t bytes) noexcept override {
     return copy(host, data, bytes);
   }
-  /// One address space has all memory: the driver knows whose each is.
+  /// A single address space covers the memory of host and GPUs: the driver knows the location of
+  /// each address.
   Status copy(void* to, const void* from, std::size_t bytes) noexcept override {
     const Gpu::Current current(gpu());
     return gpu().status(gpu().driver().copy(address(to), address(from), bytes, stream_),
@@ -114,8 +116,8 @@ class CudaQueue final : public Queue {
   const Stream stream_;
   const std::shared_ptr<Line> line_;
   std::vector<Launched> launched_;    // since the last mark
-  std::vector<KernelCell*> cells_;    // that no kernel has
-  std::vector<std::uint64_t> words_;  // of the kernel that is launched
+  std::vector<KernelCell*> cells_;    // unused
+  std::vector<std::uint64_t> words_;  // arguments of the kernel being launched
 };
 
 Status CudaQueue::launch(const Module& module, std::size_t number,

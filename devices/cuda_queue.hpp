@@ -1,4 +1,4 @@
-// A stream, and the modules whose kernels are launched into it. cuda_device.hpp says with what.
+// A stream, and modules with the kernels launched into it. cuda_device.hpp describes the arguments.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace heddle::dev::cuda {
 
-/// An image as a GPU has it. Any thread.
+/// An image loaded on a GPU. Any thread.
 class CudaModule final : public Module {
  public:
   struct Kernel {
@@ -37,7 +37,7 @@ class CudaModule final : public Module {
   std::vector<Kernel> kernels_;
 };
 
-/// PhysicalDevice::new_queue()
+/// Implements PhysicalDevice::new_queue().
 [[nodiscard]] Status make_cuda_queue(const std::shared_ptr<Ends>& ends, Completions& completions,
                                      std::unique_ptr<Queue>* queue) noexcept;
 

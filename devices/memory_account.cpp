@@ -1,4 +1,4 @@
-// Accounts of memory, and the table of those that devices of the process share.
+// Accounts of memory, and the table of the accounts that devices of the process share.
 #include "devices/memory_account.hpp"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace heddle::dev {
 namespace {
 
-/// Guards the lists of all accounts: the host's is every process's. Never taken while a cache's is
-/// held.
+/// Guards the lists of all accounts; the host's account spans the whole process. Never taken while
+/// a cache's lock is held.
 constinit sched::ProcessMutex lists_mutex;
 
 }  // namespace
@@ -30,17 +30,17 @@ void MemoryAccount::leave(MemoryCache& cache) noexcept {
 
 bool MemoryAccount::take(std::uint64_t bytes) noexcept {
   const std::uint64_t most = limit_().bytes;
-  // relaxed: a number that only has to add up, here and below (pairs with itself).
+  // relaxed, here and below: pairs with itself; a number that only has to add up.
   std::uint64_t taken = taken_.load(std::memory_order_relaxed);
   do {
     if (bytes > most || taken > most - bytes) return false;
-    // relaxed: blocks are handed from thread to thread in other ways.
+    // relaxed: pairs with itself; threads hand blocks over by other means.
   } while (!taken_.compare_exchange_weak(taken, taken + bytes, std::memory_order_relaxed));
   return true;
 }
 
 void MemoryAccount::give_back(std::uint64_t bytes) noexcept {
-  // relaxed: as in take().
+  // relaxed: pairs with the exchange in take().
   taken_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
@@ -52,7 +52,7 @@ void MemoryAccount::trim() const noexcept {
 std::string MemoryAccount::refusal(std::uint64_t bytes) const {
   constexpr std::size_t named = 3;
   const MemoryLimit limit = limit_();
-  // relaxed: a number for people.
+  // relaxed: pairs with the exchange in take(); a number for people.
   const std::uint64_t taken = taken_.load(std::memory_order_relaxed);
   std::string text = "a block of " + std::to_string(bytes) + " bytes is needed, and the limit is " +
                      std::to_string(limit.bytes) + " bytes (" + *limit.source +
@@ -78,7 +78,7 @@ std::string MemoryAccount::refusal(std::uint64_t bytes) const {
 
 namespace {
 
-/// The account of one device, as long as somebody has it.
+/// The account of a device, while it has an owner.
 std::shared_ptr<MemoryAccount> account_of(const PhysicalDevice& device) {
   static constinit sched::ProcessMutex mutex;
   const std::lock_guard lock(mutex);

@@ -10,29 +10,29 @@
 namespace heddle::dev {
 namespace {
 
-/// Holders that are remembered though they have nothing any more.
+/// The number of holders without memory that are remembered.
 constexpr std::size_t holders_max = 1024;
-/// Room for the last uses of a block: those of as many devices are remembered without more memory.
+/// The number of devices whose last uses of a block are remembered without more memory.
 constexpr std::size_t usual_uses = 4;
 
-/// From here on a block that is up to twice as large will do before there is a fresh one: sizes are
-/// many then, and each first touch is long. With sizes at random devices keep 1.5 times what is in
-/// use at most, instead of 2.4 times (docs/performance.md).
+/// From this size on, a block up to twice as large is preferred to a fresh one: sizes are diverse
+/// there, and each first touch is long. With random sizes devices keep at most 1.5 times the memory
+/// in use, not 2.4 times (docs/performance.md).
 constexpr std::size_t large_block = std::size_t{1} << 20;
 
-/// Smaller blocks are parts of slabs: a routine has many such, and a device may take microseconds
-/// and a page for each that it gives. Not those of a device with a bound of its own, which may be
-/// less than a slab.
+/// Smaller blocks are parts of slabs: a routine has many small blocks, and a device may need
+/// microseconds and a page for each allocation. Devices with their own bound use no slabs, because
+/// the bound may be less than a slab.
 constexpr std::size_t small_block = std::size_t{4} << 10;
 constexpr std::size_t slab_bytes = std::size_t{64} << 10;
 
-/// What a block has at least.
+/// The minimum size of a block.
 std::size_t exact(std::size_t bytes) noexcept {
   constexpr std::size_t step = SizeClass::smallest;
   return bytes > SizeClass::bytes_max ? bytes : (bytes + step - 1) / step * step;
 }
 
-/// A block that others can take.
+/// True if later requests can reuse the block.
 bool is_of_a_class(const Block& block) noexcept {
   return block.size <= SizeClass::bytes_max && SizeClass::of(block.size).size == block.size;
 }
@@ -109,7 +109,7 @@ Status MemoryCache::allocate_block(std::size_t bytes, BlockRef* block, const Hol
   } catch (...) {
     {
       const std::lock_guard lock(mutex_);
-      forget_holder(*found);  // as its last one here may be known to it
+      forget_holder(*found);  // the block may still name its last holder here
     }
     count_kept(*found);
     if (is_of_a_class(*found)) pool_->put(std::move(found));
@@ -119,7 +119,7 @@ Status MemoryCache::allocate_block(std::size_t bytes, BlockRef* block, const Hol
   return {};
 }
 
-/// The way of most: one lock, and no search for the holder where that is the same again.
+/// The common path: one lock, and no search for the holder if it is the same again.
 BlockRef MemoryCache::take_at_hand(SizeClass size, const Wanted& wanted, std::size_t bytes,
                                    const Holder& holder) {
   if (size.number >= at_hand_classes) return {};
@@ -165,13 +165,13 @@ BlockRef MemoryCache::take_up_to(std::size_t most, SizeClass size, const Wanted&
   return block;
 }
 
-/// false: its own bound has no room for it.
+/// false: the cache's own bound has no room for the block.
 bool MemoryCache::make_ours(Block& block) noexcept {
   if (block.share != share_) {
     if (share_->bound && !share_->bound->take(block.size)) return false;
     if (block.share->bound) block.share->bound->give_back(block.size);
   }
-  // relaxed: a number for people.
+  // relaxed: pairs with itself and the load in use(); a number for people.
   if (block.kept) block.share->kept.fetch_sub(block.size, std::memory_order_relaxed);
   block.kept = false;
   block.share = share_;
@@ -214,12 +214,13 @@ Status MemoryCache::take_by_itself(std::size_t size, BlockRef* block) {
     }
   }
   for (const auto& account : accounts_) account->give_back(size);
-  // The host has no more, though the bounds would allow it: it helps to name the largest holders.
+  // The host has no more memory, though the bounds would allow it: the message names the largest
+  // holders.
   if (status.code() != ErrorCode::exhausted || accounts_.empty()) return status;
   return Status(ErrorCode::exhausted, accounts_.front()->refusal(size), std::move(status));
 }
 
-/// Null where there is no room for a slab, or none to keep account of it.
+/// Null without room for a slab, or without memory for its bookkeeping.
 BlockRef MemoryCache::take_part(std::size_t size) noexcept {
   const std::lock_guard lock(mutex_);
   try {
@@ -252,7 +253,7 @@ std::shared_ptr<const Slab> MemoryCache::take_slab() {
   return nullptr;
 }
 
-/// The account that has no room; null when all have.
+/// The account without room; null when every account has room.
 MemoryAccount* MemoryCache::take_from_accounts(std::size_t size) noexcept {
   for (auto at = accounts_.begin(); at != accounts_.end(); ++at) {
     if ((*at)->take(size)) continue;
@@ -263,7 +264,7 @@ MemoryAccount* MemoryCache::take_from_accounts(std::size_t size) noexcept {
   return nullptr;
 }
 
-/// Under the lock.
+/// Called with the lock held.
 void MemoryCache::note(Block& block, std::size_t bytes, const Holder& holder) {
   if (block.holder == nullptr || *block.holder->holder != holder) {
     const auto at = holders_.try_emplace(holder).first;
@@ -273,7 +274,8 @@ void MemoryCache::note(Block& block, std::size_t bytes, const Holder& holder) {
     block.holder = &at->second;
   }
   block.asked = bytes;
-  // relaxed: a new owner's; its first values are among the uses of the one before, if it has any.
+  // relaxed: pairs with the load in let_go(); the block has a new owner, whose initial values count
+  // among the previous owner's uses, if there are any.
   if (block.last_uses.empty()) block.bare.store(false, std::memory_order_relaxed);
   HolderCount& count = *block.holder;
   count.in_use += bytes;
@@ -282,7 +284,7 @@ void MemoryCache::note(Block& block, std::size_t bytes, const Holder& holder) {
   peak_ = std::max(peak_, in_use_);
 }
 
-/// Under the lock.
+/// Called with the lock held.
 void MemoryCache::forget_holder(Block& block) noexcept {
   HolderCount* const count = std::exchange(block.holder, nullptr);
   if (count == nullptr) return;
@@ -290,16 +292,16 @@ void MemoryCache::forget_holder(Block& block) noexcept {
   if (count->blocks == 0 && holders_.size() > holders_max) holders_.erase(*count->holder);
 }
 
-/// Under the lock: its buffer is gone.
+/// Called with the lock held: the block's buffer is destroyed.
 void MemoryCache::gone(Block& block) noexcept {
   in_use_ -= block.asked;
   block.holder->in_use -= block.asked;
 }
 
-/// It is not at hand any more.
+/// Counts a block that is no longer at hand.
 void MemoryCache::count_kept(Block& block) noexcept {
   block.kept = true;
-  // relaxed: a number for people.
+  // relaxed: pairs with itself and the load in use(); a number for people.
   block.share->kept.fetch_add(block.size, std::memory_order_relaxed);
 }
 
@@ -307,7 +309,7 @@ void MemoryCache::release(BlockRef block) noexcept {
   if (!block || in_forked_child()) return;
   const bool reusable = is_of_a_class(*block);
   if (reusable && block->last_uses.empty()) block->forbid_touches(true);
-  // Of one that ended meanwhile it is not asked here.
+  // Uses of other devices that ended meanwhile are not checked here.
   const bool will_do = std::ranges::all_of(
       block->last_uses, [&](const Event& use) { return use.device_id() == options_.timeline; });
   {
@@ -334,14 +336,15 @@ void MemoryCache::forget(BlockRef block) noexcept {
     gone(*block);
     forget_holder(*block);
     count_kept(*block);
-    forgotten_.push(std::move(block), false);  // tasks may use it yet, and keep nothing
+    // tasks may still use the block without keeping it alive
+    forgotten_.push(std::move(block), false);
   }
 }
 
 MemoryUse MemoryCache::use() const noexcept {
   if (in_forked_child()) return {};
   const std::lock_guard lock(mutex_);
-  // relaxed: a number for people.
+  // relaxed: pairs with the updates of `kept`; a number for people.
   return {in_use_, peak_, at_hand_bytes_ + share_->kept.load(std::memory_order_relaxed)};
 }
 
@@ -354,7 +357,7 @@ std::vector<MemoryHolder> MemoryCache::holders() const {
     for (const auto& [holder, count] : holders_)
       result.push_back({holder.second, count.in_use, count.peak});
   }
-  // Equal ones by name, so that two looks at the same use say the same.
+  // Equal holders are sorted by name, so that two queries of the same state agree.
   std::ranges::sort(result, [](const MemoryHolder& a, const MemoryHolder& b) {
     return a.in_use != b.in_use ? a.in_use > b.in_use : a.label < b.label;
   });
@@ -364,7 +367,7 @@ std::vector<MemoryHolder> MemoryCache::holders() const {
 void MemoryCache::trim(LastUses having) noexcept {
   if (in_forked_child()) return;
   const Wanted wanted{having, options_.timeline};
-  BlockList trimmed;  // goes after the locks
+  BlockList trimmed;  // destroyed after the locks
   std::shared_ptr<const Slab> rest;
   {
     const std::lock_guard lock(mutex_);
@@ -380,9 +383,11 @@ void MemoryCache::trim(LastUses having) noexcept {
   while (BlockRef block = trimmed.take({LastUses::any, 0})) let_go(std::move(block));
 }
 
-/// The last uses keep it until they have ended, or, where it is bare, are asked to tell of that.
+/// The last uses keep the block until they have ended; for a bare block, callbacks of these uses
+/// do.
 void MemoryCache::let_go(BlockRef block) noexcept {
-  // relaxed: whoever let it go has set it, or knows it from those that did.
+  // relaxed: pairs with the stores of `bare`: the releasing thread has set it, or follows the
+  // threads that did.
   if (!block->bare.load(std::memory_order_relaxed)) return;
   for (const Event& use : block->last_uses) {
     if (sched::Timeline::has_ended(use)) continue;

@@ -1,6 +1,5 @@
-// MemoryCache: memory of one virtual device: takes blocks from the pool of its memory space, has
-// those at hand that it will ask for again, and keeps account of who asked for how much. Any
-// thread.
+// MemoryCache: memory of one virtual device: takes blocks from the pool of its memory space, keeps
+// recently used blocks at hand, and accounts for the memory of each holder. Any thread.
 #pragma once
 
 #include <array>
@@ -16,7 +15,7 @@
 
 namespace heddle::dev {
 
-/// For whom a block is: tensors by id, which is 0 for buffers without one, and by label.
+/// The holder of a block: a tensor by id (0 for buffers without a tensor) and label.
 using Holder = std::pair<std::uint64_t, std::string>;
 
 struct HolderCount {
@@ -25,22 +24,22 @@ struct HolderCount {
   std::size_t blocks = 0;  // that point here
 };
 
-/// Bytes of a virtual device. A buffer counts until its last owner has gone; its block, which is
-/// rounded up, is kept from then on, until another buffer or another device takes it, or it goes
-/// back to the physical device, which is not before its last uses have ended.
+/// Bytes of a virtual device. A buffer counts until the last owner's release. The rounded-up block
+/// is kept from then on, until another buffer or device takes the block, or the block returns to
+/// the physical device, never before the end of its last uses.
 struct MemoryUse {
-  std::uint64_t in_use = 0;  ///< of live buffers, as asked for
-  std::uint64_t peak = 0;    ///< the most that in_use has been
-  std::uint64_t cached = 0;  ///< of blocks that are kept
+  std::uint64_t in_use = 0;  ///< of live buffers, as requested
+  std::uint64_t peak = 0;    ///< the maximum of in_use
+  std::uint64_t cached = 0;  ///< of kept blocks
 };
 
 struct MemoryCacheOptions {
-  std::string name;            ///< the virtual device's: messages say it
-  std::uint64_t timeline = 0;  ///< its number
+  std::string name;            ///< the virtual device's, for messages
+  std::uint64_t timeline = 0;  ///< the virtual device's number
   MemoryLimit own;             ///< bounds this device alone
 };
 
-/// A forked child has no memory by it: what it gives back goes to the physical device.
+/// A forked child gets no memory from it: released blocks return to the physical device.
 class MemoryCache {
  public:
   MemoryCache(std::shared_ptr<MemoryPool> pool, std::shared_ptr<PhysicalDevice> device,
@@ -49,39 +48,39 @@ class MemoryCache {
   MemoryCache(const MemoryCache&) = delete;
   MemoryCache& operator=(const MemoryCache&) = delete;
 
-  /// A block of at least `bytes` (0 gives none), contents undefined, whose last uses are as
-  /// `may_have` (not `any`) says. Where a bound would be passed or the device has no more, all that
-  /// share the bound give back what they keep and nothing uses, and then a larger block will do,
-  /// before it says `exhausted`: what bounds it, and the largest holders.
+  /// Returns a block of at least `bytes` (0 gives none), contents undefined, whose last uses
+  /// satisfy `may_have` (not `any`). When a bound would be exceeded or the device has no more
+  /// memory, all sharers of the bound give back kept, unused blocks; then a larger block is
+  /// accepted; then the result is `exhausted`, with the bound and the largest holders.
   [[nodiscard]] Status allocate(std::size_t bytes, BlockRef* block, const Holder& holder = {},
                                 LastUses may_have = LastUses::over) noexcept;
-  /// Its buffer has gone, whose uses it knows.
+  /// The block's buffer is destroyed, and its last uses are recorded in the block.
   void release(BlockRef block) noexcept;
-  /// Its buffer has gone; nobody can take it, as nobody knows its last uses.
+  /// The block's buffer is destroyed, and its last uses are unknown: the block is never reused.
   void forget(BlockRef block) noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept { return options_.name; }
   [[nodiscard]] std::uint64_t timeline() const noexcept { return options_.timeline; }
   [[nodiscard]] MemoryUse use() const noexcept;
-  /// Those that have memory, and a thousand of those that had; most in use first. Throws
+  /// The holders with memory, and a thousand former holders; most in use first. Throws
   /// std::bad_alloc.
   [[nodiscard]] std::vector<MemoryHolder> holders() const;
-  /// What it keeps goes back to the devices, once the last uses have ended: those blocks that
-  /// have none but such.
+  /// Returns kept blocks to the devices, once their last uses have ended: the blocks whose last
+  /// uses satisfy `having`.
   void trim(LastUses having = LastUses::any) noexcept;
 
  private:
-  /// Larger blocks are not at hand: what is done with them takes longer than to ask the pool.
+  /// Larger blocks are not at hand: their tasks take longer than a request to the pool.
   static constexpr std::size_t at_hand_block_max = std::size_t{64} << 10;
   static constexpr std::size_t at_hand_max = std::size_t{1} << 20;  // bytes in all
-  static constexpr std::size_t at_hand_classes = 36;                // of such blocks
+  static constexpr std::size_t at_hand_classes = 36;                // size classes of these blocks
 
   Status allocate_block(std::size_t bytes, BlockRef* block, const Holder& holder,
                         LastUses may_have);
   [[nodiscard]] BlockRef take_at_hand(SizeClass size, const Wanted& wanted, std::size_t bytes,
                                       const Holder& holder);
   [[nodiscard]] BlockRef take_kept(SizeClass size, const Wanted& wanted) noexcept;
-  /// The smallest that it has.
+  /// Takes the smallest available block.
   [[nodiscard]] BlockRef take_up_to(std::size_t most, SizeClass size,
                                     const Wanted& wanted) noexcept;
   Status take_fresh(std::size_t size, BlockRef* block);
@@ -90,7 +89,8 @@ class MemoryCache {
   [[nodiscard]] std::shared_ptr<const Slab> take_slab();
   [[nodiscard]] MemoryAccount* take_from_accounts(std::size_t size) noexcept;
   [[nodiscard]] bool make_ours(Block& block) noexcept;
-  /// Other threads may have been inside then, and nothing is done.
+  /// True in a forked child, where other threads may have been inside at the fork; the cache then
+  /// does nothing.
   [[nodiscard]] bool in_forked_child() const noexcept {
     return fork_generation_ != sched::fork_generation();
   }
@@ -105,14 +105,14 @@ class MemoryCache {
   const MemoryCacheOptions options_;
   const std::shared_ptr<Share> share_ = std::make_shared<Share>();
   std::shared_ptr<const BlockSource> source_;
-  std::vector<std::shared_ptr<MemoryAccount>> accounts_;  // all that bound it
+  std::vector<std::shared_ptr<MemoryAccount>> accounts_;  // every bound of the cache
   const std::uint32_t fork_generation_ = sched::fork_generation();
   mutable sched::BiasedMutex mutex_;                // taken before the pool's
-  std::array<BlockList, at_hand_classes> at_hand_;  // guarded by mutex_, as all below
+  std::array<BlockList, at_hand_classes> at_hand_;  // guarded by mutex_, like all members below
   std::size_t at_hand_bytes_ = 0;
-  std::shared_ptr<const Slab> slab_;  // of which the next small blocks are parts
+  std::shared_ptr<const Slab> slab_;  // the source of the next small blocks
   std::size_t slab_used_ = 0;         // bytes
-  BlockList forgotten_;               // they go with the cache
+  BlockList forgotten_;               // destroyed with the cache
   std::map<Holder, HolderCount> holders_;
   std::uint64_t in_use_ = 0, peak_ = 0;
 };

@@ -1,4 +1,4 @@
-// Limits by sysconf, getrlimit and the files of cgroup v2 and v1.
+// Limits from sysconf, getrlimit and the files of cgroup v2 and v1.
 #include "devices/memory_limit.hpp"
 
 #include <sys/resource.h>
@@ -18,7 +18,7 @@ void tighten(MemoryLimit& limit, std::uint64_t bytes, const std::string& source)
   if (bytes < limit.bytes) limit = {bytes, std::make_shared<const std::string>(source)};
 }
 
-/// The number in a file; "max", nonsense and missing files are none.
+/// The number in a file; nullopt for "max", malformed text and missing files.
 std::optional<std::uint64_t> number_in(const std::string& file) {
   std::string text;
   std::ifstream(file) >> text;
@@ -28,7 +28,7 @@ std::optional<std::uint64_t> number_in(const std::string& file) {
   return value;
 }
 
-/// The bounds of the machine and of the groups, which change only where somebody administers them.
+/// The bounds of the machine and of the groups, which change only by administration.
 MemoryLimit lasting_limit(const std::string& root) {
   MemoryLimit limit;
   const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);

@@ -13,7 +13,7 @@
 namespace heddle::dev {
 namespace {
 
-/// Blocks of a list that are looked at: asking of an event costs some nanoseconds.
+/// The maximum number of blocks examined per list: a query of an event costs some nanoseconds.
 constexpr int looked_at_max = 8;
 
 constexpr std::size_t round_up(std::size_t bytes, std::size_t step) noexcept {
@@ -23,7 +23,7 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t step) noexcept {
 }  // namespace
 
 SizeClass SizeClass::of(std::size_t bytes) noexcept {
-  constexpr std::size_t equal = 4 * smallest;  // up to here they are `smallest` apart
+  constexpr std::size_t equal = 4 * smallest;  // up to here classes are `smallest` apart
   if (bytes <= equal) {
     const std::size_t size = round_up(bytes, smallest);
     return {size / smallest - 1, size};
@@ -44,7 +44,7 @@ Block::~Block() {
   if (!slab) source->give_back(data, size);
   if (!share) return;
   if (share->bound) share->bound->give_back(size);
-  // relaxed: a number for people.
+  // relaxed: pairs with itself and the load in MemoryCache::use(); a number for people.
   if (kept) share->kept.fetch_sub(size, std::memory_order_relaxed);
 }
 
@@ -95,7 +95,7 @@ void BlockList::push(BlockRef block, bool will_do) noexcept {
   } else {
     busy_.push_back(block.block_);
   }
-  block.block_ = nullptr;  // the list keeps it
+  block.block_ = nullptr;  // the list keeps the block
 }
 
 BlockRef BlockList::take(const Wanted& wanted) noexcept {
@@ -116,7 +116,7 @@ BlockRef BlockList::take_ready(const Wanted& wanted) noexcept {
   return taken;
 }
 
-/// Those that would not do are the last that are looked at again.
+/// Unsuitable blocks move to the end, and are examined last next time.
 BlockRef BlockList::take_busy(const Wanted& wanted) noexcept {
   BlockRef taken;
   const Block* first_seen = nullptr;

@@ -1,5 +1,5 @@
-// Blocks of memory, and MemoryPool: those that no buffer has, for whichever device of their memory
-// space asks next. First touch of fresh memory is up to 100 times slower than reuse
+// MemoryPool: blocks of memory without a buffer (a free list), for the next request of any device
+// of their memory space. The first touch of fresh memory is up to 100 times slower than reuse
 // (docs/performance.md), so blocks are kept by size class. Any thread.
 #pragma once
 
@@ -22,18 +22,18 @@ namespace heddle::dev {
 /// Four size classes per power of two, at least 64 bytes.
 struct SizeClass {
   static constexpr std::size_t count = 220;
-  /// More is refused by every device, and rounding it up would overflow.
+  /// Every device refuses larger sizes, and rounding them up would overflow.
   static constexpr std::size_t bytes_max = std::size_t{1} << 62;
   static constexpr std::size_t smallest = 64;
 
   std::size_t number;
   std::size_t size;  ///< of its blocks
 
-  /// The least whose blocks hold that many bytes, from 1 to bytes_max.
+  /// The smallest class whose blocks hold that many bytes, from 1 to bytes_max.
   [[nodiscard]] static SizeClass of(std::size_t bytes) noexcept;
 };
 
-/// Where blocks come from, and all accounts that they are in.
+/// The source of blocks, and the accounts that count them.
 struct BlockSource {
   std::shared_ptr<PhysicalDevice> device;
   std::vector<std::shared_ptr<MemoryAccount>> accounts;
@@ -41,14 +41,14 @@ struct BlockSource {
   void give_back(void* data, std::size_t size) const noexcept;
 };
 
-/// What a virtual device has: its own bound, if there is one, and bytes of blocks that no buffer
-/// has any more and no other device took.
+/// The share of a virtual device: a separate bound, if any, and the bytes of blocks without a
+/// buffer that no other device took.
 struct Share {
   std::shared_ptr<MemoryAccount> bound;
   std::atomic<std::uint64_t> kept{0};
 };
 
-/// Bytes that several small blocks are parts of. Goes back with the last.
+/// Memory divided into several small blocks. Returned with the last of them.
 struct Slab {
   Slab(std::shared_ptr<const BlockSource> from, void* at, std::size_t bytes)
       : source(std::move(from)), data(at), size(bytes) {}
@@ -63,10 +63,10 @@ struct Slab {
 
 struct HolderCount;
 
-/// Bytes that a device gave, or a part of such. Goes back there with the last that keeps it.
-/// Whoever has it, a buffer or the list of a pool or cache, changes it.
+/// Memory from a device, or a part of a slab. Returned to its source with the last reference. The
+/// current owner, a buffer or a list of a pool or cache, may change the members.
 struct Block {
-  /// `part_of` null: the device gave it by itself, and it counts in the accounts.
+  /// `part_of` null: the block is an allocation of the device, and counts in the accounts.
   Block(std::shared_ptr<const BlockSource> from, void* at, std::size_t bytes,
         std::shared_ptr<const Slab> part_of = {})
       : source(std::move(from)), slab(std::move(part_of)), data(at), size(bytes) {}
@@ -77,16 +77,17 @@ struct Block {
   const std::shared_ptr<const Slab> slab;
   void* const data;
   const std::size_t size;
-  std::shared_ptr<Share> share;   ///< whose it is, or was last
-  std::vector<Event> last_uses;   ///< of the last buffer: a next one's uses come after them
-  std::size_t asked = 0;          ///< bytes, by its buffer
-  HolderCount* holder = nullptr;  ///< who asked last, as far as a cache remembers
-  bool kept = false;              ///< it counts in the share
-  /// Tasks among the last uses keep it by nothing: it goes once they have ended.
+  std::shared_ptr<Share> share;   ///< of the current or latest virtual device
+  std::vector<Event> last_uses;   ///< of the last buffer: the next buffer's uses come after them
+  std::size_t asked = 0;          ///< bytes requested by its buffer
+  HolderCount* holder = nullptr;  ///< the latest holder, if the cache remembers it
+  bool kept = false;              ///< the block counts in the share
+  /// Tasks among the last uses do not keep the block alive: the block is returned once they have
+  /// ended.
   std::atomic<bool> bare{false};
   Block* next = nullptr;  ///< in a list
 
-  /// AddressSanitizer takes every touch for a mistake, until it is told otherwise.
+  /// AddressSanitizer reports every access as an error while `forbidden` is set.
   void forbid_touches(bool forbidden) const noexcept {
     if constexpr (with_address_sanitizer) tell_sanitizer(forbidden);
   }
@@ -105,12 +106,13 @@ struct Block {
   std::atomic<std::uint32_t> references_{0};
 };
 
-/// Keeps a block.
+/// A reference to a block.
 class BlockRef {
  public:
   BlockRef() = default;
   explicit BlockRef(Block* block) noexcept : block_(block) {
-    // relaxed: whoever makes one has another, or the only one.
+    // relaxed: pairs with the decrement in ~BlockRef(): the copying thread has a reference, or the
+    // only one.
     if (block_ != nullptr) block_->references_.fetch_add(1, std::memory_order_relaxed);
   }
   BlockRef(const BlockRef& other) noexcept : BlockRef(other.block_) {}
@@ -120,8 +122,7 @@ class BlockRef {
     return *this;
   }
   ~BlockRef() {
-    // acq_rel: all that was done with it, by whoever kept it (pairs with itself), comes before it
-    // goes.
+    // acq_rel: pairs with itself: accesses through other references come before the deletion.
     if (block_ != nullptr && block_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
       delete block_;
   }
@@ -134,21 +135,21 @@ class BlockRef {
   Block* block_ = nullptr;
 };
 
-/// Which last uses a block may have.
+/// The last uses that a block may have.
 enum class LastUses : std::uint8_t {
-  over,     ///< that have ended: it may be touched here and now
-  ordered,  ///< or are of the same timeline: whatever its tasks do comes after them
-  any,      ///< whatever they are: it goes where it came from
+  over,     ///< ended: the memory may be accessed here and now
+  ordered,  ///< ended, or of the same timeline, whose later tasks come after them
+  any,      ///< any: the block returns to its source
 };
 
-/// Which blocks will do for somebody whose uses are tasks of a timeline.
+/// The blocks that suit a user whose uses are tasks of a timeline.
 struct Wanted {
   LastUses last_uses;
   std::uint64_t timeline;
   [[nodiscard]] bool will_do(const Block& block) const noexcept;
 };
 
-/// Blocks of one size class. Takes no memory.
+/// Blocks of one size class. Allocates no memory.
 class BlockList {
  public:
   BlockList() = default;
@@ -156,14 +157,15 @@ class BlockList {
   BlockList& operator=(const BlockList&) = delete;
   ~BlockList();
 
-  /// `will_do`: for who is likely to ask next. Else it is looked at after those that came before.
+  /// `will_do`: the block probably suits the next request. Otherwise it is examined after earlier
+  /// blocks.
   void push(BlockRef block, bool will_do) noexcept;
-  /// One that will do, of those that came last and would, then of those that came first and would
-  /// not. None: there is none among these.
+  /// A suitable block: first among the latest blocks pushed with `will_do`, then among the oldest
+  /// blocks pushed without. Null: none of the examined blocks suits.
   [[nodiscard]] BlockRef take(const Wanted& wanted) noexcept;
-  /// Moves those of the share that will do to `to`.
+  /// Moves the suitable blocks of the share to `to`.
   void move_to(BlockList& to, const Share& share, const Wanted& wanted) noexcept;
-  /// Calls it for each.
+  /// Calls `f` for each block.
   template <class F>
   void for_each(const F& f) {
     for (const Chain* const each : {&ready_, &busy_}) {
@@ -174,26 +176,26 @@ class BlockList {
  private:
   struct Chain {
     Block* first = nullptr;
-    Block** end = &first;  ///< where the next one goes
+    Block** end = &first;  ///< where the next block goes
     void push_front(Block* block) noexcept;
     void push_back(Block* block) noexcept;
-    /// The one after that place.
+    /// Removes and returns the block at that place.
     Block* remove(Block** at) noexcept;
   };
   [[nodiscard]] BlockRef take_ready(const Wanted& wanted) noexcept;
   [[nodiscard]] BlockRef take_busy(const Wanted& wanted) noexcept;
 
-  Chain ready_;  // the one that came last first
-  Chain busy_;   // the one that was not looked at for longest first: most likely it will do now
+  Chain ready_;  // the latest first
+  Chain busy_;   // the block not examined for longest first: most likely suitable now
 };
 
-/// One for all devices of a backend whose memory is in one space.
+/// The pool of a backend's devices with memory in the same space.
 class MemoryPool {
  public:
   void put(BlockRef block) noexcept;
-  /// Null where there is none of that class.
+  /// Null without a suitable block of that class.
   [[nodiscard]] BlockRef take(SizeClass size, const Wanted& wanted) noexcept;
-  /// As BlockList::move_to(), of all classes.
+  /// BlockList::move_to() for all classes.
   void move_to(BlockList& to, const Share& share, const Wanted& wanted) noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// The null device: takes every operation and does nothing. Its memory exists, so that addresses are
-// real.
+// The null device: accepts every operation and does nothing. The memory exists, which makes
+// addresses valid.
 #include "devices/device.hpp"
 
 namespace heddle::dev {
@@ -36,7 +36,7 @@ class NullDevice final : public PhysicalDevice {
 
  private:
   const std::shared_ptr<PhysicalDevice> memory_ = make_cpu_device();
-  // A space of its own: nothing there is worth reading in place.
+  // A separate memory space: its contents are not worth reading in place.
   Properties properties_{"null", ~std::uint64_t{0}, memory_->properties().bytes_total, 0, 1};
 };
 

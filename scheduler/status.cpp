@@ -71,8 +71,9 @@ std::shared_ptr<const Status::Detail> Status::keep(Detail detail) {
   return {new Detail(std::move(detail)), &Status::free};
 }
 
-/// What is freed may hold the last reference to another: its cause, or that in its exception.
-/// That one waits until this one is gone, however long the chain.
+/// A freed detail may own the last reference to another detail: its cause, or a status in its
+/// exception. That detail is freed after this function's loop frees the current detail, so a chain
+/// of any length needs no recursion.
 void Status::free(Detail* detail) noexcept {
   thread_local Detail* first = nullptr;
   thread_local bool freeing = false;
@@ -83,8 +84,8 @@ void Status::free(Detail* detail) noexcept {
   freeing = false;
 }
 
-/// Takes no memory: the text fits into the string itself, and nobody counts who holds it. Never
-/// destroyed, so it may be handed out during exit.
+/// Allocates no memory: the text fits into the string itself, and the pointer has no reference
+/// count. Never destroyed, so it may be returned during exit.
 std::shared_ptr<const Status::Detail> Status::without_text(ErrorCode code) noexcept {
   constexpr std::size_t codes = static_cast<std::size_t>(ErrorCode::internal) + 1;
   alignas(Detail) static unsigned char bytes[codes][sizeof(Detail)];

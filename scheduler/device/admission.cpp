@@ -1,4 +1,4 @@
-// Submitting, and making room.
+// Submission and room in the queue.
 #include "scheduler/device/admission.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,8 @@ namespace heddle::sched {
 
 namespace {
 
-/// The producer that submits: a thread, or a host of a simulation, which share one.
+/// The number of the submitting producer: a thread, or a host of a simulation (hosts share a
+/// thread).
 [[gnu::noinline]] std::uint64_t producer_number() noexcept {
   Hooks* const simulation = hooks();
   return simulation != nullptr ? simulation->producer() : thread_number();
@@ -35,12 +36,12 @@ Event Admission::submit_otherwise(Label label, const TaskOps& ops, void* from) n
   return submit_carefully(label, note, ops, from, *defaults);
 }
 
-/// Takes a ticket if `guard` lets it and there is room. What comes between is short: it may
-/// hold locks of its own, and a simulation must not leave this fiber meanwhile.
+/// Takes a ticket if `guard` agrees and there is room. The code between enter() and leave() is
+/// short: the guard may hold locks, and a simulation must not leave this fiber meanwhile.
 std::uint64_t Admission::reserve_guarded(TaskNote& note, std::size_t asked, bool full,
                                          const SubmitOptions& options, TicketGuard& guard,
                                          Status& why) noexcept {
-  note.after.shrink(asked);  // without those of an earlier try
+  note.after.shrink(asked);  // drops predecessors added by an earlier try
   why = guard.enter(note);
   if (!why.ok()) return 0;
   const std::uint64_t ticket = full ? 0 : reserve(producer_number());
@@ -55,7 +56,7 @@ std::uint64_t Admission::reserve_guarded(TaskNote& note, std::size_t asked, bool
   return ticket;
 }
 
-/// Notes what the task comes after, but for what has ended well.
+/// Notes the predecessors of the task, except those that have ended well.
 Status Admission::gather_after(TaskNote& note, const SubmitOptions& options) noexcept {
   for (const Event& event : options.after) {
     const bool ended = Timeline::has_ended(event);
@@ -145,9 +146,9 @@ Event Admission::publish_carefully(std::uint64_t ticket, Label label, TaskNote& 
   return taken;
 }
 
-/// The queue is full: does what the policy says. ok: try again.
+/// The queue is full: follows the policy. ok: try again.
 Status Admission::make_room(const SubmitOptions& options) noexcept {
-  if (lane_.closed()) return {};  // not full: the next try says so
+  if (lane_.closed()) return {};  // not full: the next try reports the closed lane
   const FullPolicy policy = options.full.value_or(device_.options.full);
   const auto full = [&](const char* more) {
     return Status(ErrorCode::exhausted, [&] {
@@ -198,10 +199,10 @@ Status Admission::wait_for_slot(std::uint64_t tickets, Runner::Deadline deadline
   });
 }
 
-/// Why this thread may submit nothing now; ok when it may.
+/// Why this thread may not submit now; ok when it may.
 Status Admission::check() noexcept {
   if (Status status = device_.forked(); !status.ok()) return status;
-  // Seen once the event that is refused is asked.
+  // Counts as seen once a caller asks for the status of the refused event.
   if (Status failure = control_.failure(); !failure.ok()) return failure;
   if (lane_.closed()) {
     return Status(ErrorCode::unavailable, [&] {
@@ -215,7 +216,8 @@ Status Admission::check() noexcept {
 Status Admission::check_producer() noexcept {
   const std::uint64_t me = producer_number();
   std::uint64_t first = no_thread_number;
-  // relaxed, both: carry nothing; numbers only have to differ.
+  // relaxed, twice: the numbers carry no data; pairs with the same operation of other producers,
+  // whose numbers only have to differ.
   if (producer_.compare_exchange_strong(first, me, std::memory_order_relaxed,
                                         std::memory_order_relaxed) ||
       first == me) {
@@ -248,18 +250,19 @@ Event Admission::submit_wait(const Event& event) noexcept {
 }
 
 Event Admission::record() noexcept {
-  // What ended before the device waited for it has no task here, which whoever waits for this
-  // event could come after.
+  // Events that ended before the device waited for them have no task here. An empty task carries
+  // them, and later waits for this event come after them too.
   if (Clocks::on() && Clocks::is_owed(device_.id)) {
     const Event carrier = submit_nothing("record", {.full = FullPolicy::fail});
-    if (carrier.accepted()) return carrier;  // else the event is as without it
+    if (carrier.accepted()) return carrier;  // else the event is the same as without the carrier
   }
   const std::uint64_t last = lane_.tickets();
   return last == 0 ? Event() : device_.timeline->event(last);
 }
 
 Event Admission::submit_nothing(Label label, const SubmitOptions& options) noexcept {
-  // With something to finish: where tasks are in flight, it begins before they have ended.
+  // Has a finish(): on a device with tasks in flight, the empty task begins before earlier tasks
+  // have ended.
   static constexpr TaskOps nothing{
       [](void* /*to*/, void* /*from*/) noexcept {},
       [](void* /*callable*/, Status& /*failure*/) { return true; },

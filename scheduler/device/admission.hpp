@@ -1,5 +1,5 @@
-// Admission: the producers' side of a device: which threads may submit, making room, taking
-// tickets, publishing tasks. Any thread.
+// Admission: the producers' side of a device: checks which threads may submit, makes room, takes
+// tickets and publishes tasks. Any thread.
 #pragma once
 
 #include <atomic>
@@ -27,33 +27,34 @@ class alignas(tuning::line_bytes) Admission {
         summons_(summons),
         control_(control) {}
 
-  /// The next ticket, if this thread is the only producer, and it is plain that there is room; 0:
-  /// else.
+  /// Fast path: returns the next ticket if this thread is the only producer and the cached count
+  /// shows a free slot; else 0.
   [[nodiscard]] [[gnu::always_inline]] std::uint64_t reserve_alone() noexcept {
     return lane_.reserve_alone(known_thread_number());
   }
-  /// The same, once it has looked how much room there is.
+  /// reserve_alone() after a fresh look at the number of free slots.
   [[nodiscard]] std::uint64_t reserve_alone_anew() noexcept {
     return lane_.reserve_alone(known_thread_number(),
                                [this] { return device_.timeline->completed(); });
   }
-  /// Submits a task of one of several producers, or of the one that has to look how much room there
-  /// is; or one that has to be looked at.
+  /// Slow path: submits a task on a device with several producers, a task whose producer must first
+  /// recount the free slots, or a task that needs checks.
   [[nodiscard]] Event submit_otherwise(Label label, const TaskOps& ops, void* from) noexcept;
-  /// The same with options. `guard`, if any, is asked right before the ticket is taken.
+  /// submit_otherwise() with options. `guard`, if not null, is asked right before the ticket is
+  /// taken.
   [[nodiscard]] Event submit_carefully(Label label, TaskNote& note, const TaskOps& ops, void* from,
                                        const SubmitOptions& options,
                                        TicketGuard* guard = nullptr) noexcept;
-  /// The event of a ticket that was taken.
+  /// The event of a taken ticket.
   [[nodiscard]] Event event(std::uint64_t ticket) const noexcept { return {place_, ticket}; }
-  /// A task that does nothing after `event`.
+  /// Submits an empty task that comes after `event`.
   [[nodiscard]] Event submit_wait(const Event& event) noexcept;
-  /// Of all that was submitted so far.
+  /// The event of the latest ticket taken so far.
   [[nodiscard]] Event record() noexcept;
 
   [[nodiscard]] Lane<>& lane() noexcept { return lane_; }
   [[nodiscard]] const Lane<>& lane() const noexcept { return lane_; }
-  /// All that was submitted has ended.
+  /// True if every submitted task has ended.
   [[nodiscard]] bool drained() const noexcept {
     const std::uint64_t completed = device_.timeline->completed();
     return lane_.tickets() == completed;
@@ -77,12 +78,12 @@ class alignas(tuning::line_bytes) Admission {
   [[nodiscard]] Status make_room(const SubmitOptions& options) noexcept;
   [[nodiscard]] Status wait_for_slot(std::uint64_t tickets, Runner::Deadline deadline) noexcept;
 
-  const Event::Place place_;  // beside what the lane's constants are, which producers read too
+  const Event::Place place_;  // beside the lane's constants, which producers read too
   Lane<> lane_;
   const Identity& device_;
   Summons& summons_;
   const Control& control_;
-  std::atomic<std::uint64_t> producer_{no_thread_number};  // the one of single_producer
+  std::atomic<std::uint64_t> producer_{no_thread_number};  // the thread allowed by single_producer
 };
 
 }  // namespace heddle::sched

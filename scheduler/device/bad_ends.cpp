@@ -1,4 +1,4 @@
-// Runs of bad ends, and those of closed timelines.
+// Runs of bad ends, and the bad ends of closed timelines.
 #include "scheduler/device/bad_ends.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 using Statuses = std::array<Status, static_cast<std::size_t>(ErrorCode::internal) + 1>;
 
-/// What is left of the text of an old failure: one copy for each code.
+/// Replaces the text of an old failure: a shared status per code.
 Status without_text(ErrorCode code) noexcept {
   static NeverDestroyed<const Statuses> statuses([] {
     Statuses made;
@@ -42,7 +42,7 @@ struct Closed {
   std::map<std::uint64_t, BadEnds> timelines;
   std::uint64_t forgotten = 0;  // the latest timeline whose ends were given up
 };
-/// Under the lock. Never destroyed: events are asked during exit too.
+/// Called with the lock held. Never destroyed: users query events during exit too.
 Closed& closed() noexcept {
   static NeverDestroyed<Closed> all;
   return *all;

@@ -22,9 +22,9 @@
 namespace heddle::sched {
 namespace {
 
-/// Of one timeline. Where more tickets than that came after others, the oldest ones count as if
-/// they had come after as much as the next: an order may be missed then, and none is missing that
-/// is there.
+/// The maximum number of points of one timeline. Beyond it, the oldest tickets take the clock of
+/// the next point: the race check may then miss a missing order, but never reports an order that
+/// exists as missing.
 constexpr std::size_t points_max = 1024;
 
 struct Suspect {
@@ -43,13 +43,13 @@ class Book {
     suspects.clear();
   }
 
-  /// That event, and what it comes after.
+  /// Joins `event` and its predecessors into `to`.
   void add(VectorClock& to, const Event& event) {
     const std::uint64_t timeline = event.device_id();
     if (is_closed(event)) return;
     Track& track = tracks_[timeline];
     track.named = true;
-    if (track.first == 0 && !Timeline::has_ended(event))  // a signaller's
+    if (track.first == 0 && !Timeline::has_ended(event))  // a foreign signaller's event
       track.open.emplace(event.ticket(), event);
     add(to, timeline, event.ticket());
   }
@@ -58,7 +58,8 @@ class Book {
     to.join(timeline, ticket);
     if (const VectorClock* const clock = track.clock_of(ticket)) to.join(*clock);
   }
-  /// What is known where this thread is; of the host: what is not known to all.
+  /// Adds the events known to the current task. Outside tasks adds no events: every submission
+  /// knows the ends seen by the host, which host_ keeps.
   void add_here(VectorClock& to) {
     const TaskContext* const task = running_task();
     if (task == nullptr) return;
@@ -115,7 +116,7 @@ class Book {
     }
   }
   void ends(std::uint64_t timeline, std::uint64_t ticket, bool foreign) {
-    // How a device's own queue tells of its ends is no order that anybody asked for.
+    // The order in which a device's own queue reports ends is not an order that a user requested.
     if (!foreign && !tracks_[timeline].open.contains(ticket)) return;
     VectorClock known = host_;
     add_here(known);
@@ -125,7 +126,7 @@ class Book {
   void closed(std::uint64_t timeline) {
     const auto at = tracks_.find(timeline);
     if (at == tracks_.end()) return;
-    // Whoever closed it has seen all of it end.
+    // The closing thread has seen every end of the timeline.
     if (!at->second.points.empty()) host_.join(at->second.points.back().clock);
     tracks_.erase(at);
     host_.forget(timeline);
@@ -138,7 +139,7 @@ class Book {
   [[nodiscard]] Clocks::Answer ask(const Event& task, const Event& before) noexcept {
     if (is_seen(before) || is_known(task, before)) return Clocks::Answer::ordered;
     const auto at = tracks_.find(task.device_id());
-    if (at == tracks_.end()) return Clocks::Answer::ordered;  // it is closed
+    if (at == tracks_.end()) return Clocks::Answer::ordered;  // the timeline is closed
     bool open = at->second.learns(task.ticket());
     if (const VectorClock* const clock = at->second.clock_of(task.ticket())) {
       for (const VectorClock::Entry& each : clock->entries()) {
@@ -158,7 +159,7 @@ class Book {
     const TaskContext* const task = running_task();
     return task != nullptr && is_known(task->timeline, task->ticket, event);
   }
-  /// As submitted, and as far as is known.
+  /// By the order of submission, and as far as known now.
   [[nodiscard]] bool is_known(const Event& task, const Event& before) const noexcept {
     return is_known(task.device_id(), task.ticket(), before);
   }
@@ -169,7 +170,7 @@ class Book {
   }
 
  private:
-  /// Then the host has seen it, or there never was one.
+  /// Then the host has seen the end, or the event never had a timeline.
   [[nodiscard]] static bool is_closed(const Event& event) noexcept {
     return event.device_id() == 0 || Timeline::of(event)->id() != event.device_id();
   }
@@ -181,7 +182,7 @@ class Book {
     return clock != nullptr && clock->at(before.device_id()) >= before.ticket();
   }
 
-  /// The latest ticket, of which nobody knows yet.
+  /// Appends the latest ticket, not yet named by other clocks.
   void append(Track& track, std::uint64_t timeline, std::uint64_t ticket, VectorClock edges) {
     edges.forget(timeline);
     forget_seen(edges);
@@ -197,7 +198,7 @@ class Book {
     track.points.pop_front();
     track.merged = track.points.front().ticket;
   }
-  /// Any ticket: what comes after it comes after that too.
+  /// Adds predecessors to any ticket: its successors gain the same predecessors.
   void insert(std::uint64_t timeline, std::uint64_t ticket, const VectorClock& edges) {
     Track& track = tracks_[timeline];
     if (ticket >= track.merged) {
@@ -223,8 +224,8 @@ class Book {
     }
     std::erase_if(suspects, [&](const Suspect& each) { return is_known(each.task, each.before); });
   }
-  /// What the host has seen is known to all that is submitted from here on. Suspects were before,
-  /// and may come to know of it yet.
+  /// Every later submission knows the ends that the host has seen. Suspects were submitted earlier,
+  /// and may still learn of those ends.
   void forget_seen(VectorClock& clock) const noexcept {
     if (suspects.empty()) clock.subtract(host_);
   }
@@ -236,12 +237,11 @@ class Book {
   }
 
   std::map<std::uint64_t, Track> tracks_;  // by timeline
-  VectorClock host_;                       // what threads of the host have seen end
+  VectorClock host_;                       // ends seen by threads of the host
 };
 
 void set_on(bool on) noexcept {
-  // relaxed: pairs with the load in submits_on(); whoever submits then asks the book, which has a
-  // lock.
+  // relaxed: pairs with the load in submits_on(); a submitter then asks the book, which has a lock.
   constexpr auto order = std::memory_order_relaxed;
   if (on) {
     trace::submits.fetch_or(trace::submits_watched, order);
@@ -250,18 +250,20 @@ void set_on(bool on) noexcept {
   }
 }
 
-/// Who forks holds it, so that no other thread is inside.
+/// A forking thread holds this mutex, which keeps other threads out.
 constinit ProcessMutex book_mutex;
 
-/// Events are asked during exit too. While `book_mutex` is locked, or in a forked child.
+/// Never destroyed: users query events during exit too. Called while `book_mutex` is locked, or in
+/// a forked child.
 Book& the_book() noexcept {
   static NeverDestroyed<Book> made;
   return *made;
 }
 
-/// A child begins anew. That takes and frees no memory, as a sanitizer's locks may be held there.
+/// A forked child begins with an empty book. The reset neither takes nor frees memory, because a
+/// sanitizer's locks may be held there.
 void forget_in_children() noexcept {
-  // Not a static variable: a child would wait for ever for the thread that was making it.
+  // Not a static variable: a child would wait for ever for the thread that was initializing it.
   static constinit pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, [] {
     pthread_atfork(nullptr, nullptr, [] {
@@ -278,7 +280,7 @@ auto with_book(const F& f) noexcept -> decltype(f(std::declval<Book&>())) {
   Book& book = the_book();
   try {
     return f(book);
-  } catch (...) {  // no memory: nothing that was submitted is missed from here on
+  } catch (...) {  // no memory: every earlier submission counts as known
     book.clear();
   }
   return decltype(f(book))();
@@ -351,7 +353,8 @@ void Clocks::tell_unless_ordered(const Event& task, const Event& before,
 void Clocks::tell_due() noexcept {
   std::vector<Suspect> due;
   with_book([&](Book& book) {
-    // Not by stable_partition, which uses what C++20 has no more.
+    // A loop in place of stable_partition, whose implementation uses library parts that C++20
+    // removed.
     auto kept = book.suspects.begin();
     for (Suspect& each : book.suspects) {
       if (Timeline::has_ended(each.task)) {

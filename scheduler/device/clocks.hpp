@@ -1,15 +1,16 @@
-// Clocks: what comes before what by the way in which it was submitted, awaited and told, never by
-// when it happened to end: a vector clock for each ticket, as race detectors keep them for threads
-// (Flanagan and Freund, FastTrack, PLDI 2009). They are kept while somebody holds them; until then
-// nobody pays for them. Any thread.
+// Clocks: the order of tasks given by submissions, waits and signals, never by the time at which a
+// task happened to end: a vector clock for each ticket, as race detectors keep for threads
+// (Flanagan and Freund, FastTrack, PLDI 2009). Clocks are kept while a Hold exists; without a Hold
+// they cost nothing. Any thread.
 //
-// A task comes after the task before it on its timeline, the events that it lists, and what was
-// known where it was submitted: in a task, what comes before that and what it has seen end so far;
-// elsewhere, what any thread of the host has seen end, as threads may tell one another in ways that
-// nobody sees. Something is seen by a wait, a poll that found it done, or a callback.
+// A task comes after the previous task of the timeline, after the listed events, and after the
+// events known at submission. Inside a task, the known events are the task's predecessors and the
+// ends seen by the task so far. Outside tasks, the known events are the ends seen by any thread of
+// the host, because host threads may communicate in ways hidden from heddle. A thread sees an end
+// by a wait, by a poll that finds the event done, or by a callback.
 //
-// A wait inside a task, or a signal, may add to what is known of a ticket that was submitted long
-// before. So whether two tasks are in order may be open until the later one has ended.
+// A wait inside a task, or a signal, can add predecessors to a ticket submitted long before. Hence
+// the order of two tasks may stay open until the later task has ended.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +25,13 @@ namespace heddle::sched {
 
 class Clocks {
  public:
-  /// Clocks are kept: all submissions go the careful way.
+  /// True while clocks are kept: every submission then takes the slow path.
   [[nodiscard]] static bool on() noexcept {
     return (trace::submits_on() & trace::submits_watched) != 0;
   }
 
-  /// They are kept from here until the last one goes. What was submitted before counts as known to
-  /// all.
+  /// Clocks are kept while at least one Hold exists. Tickets submitted earlier count as known to
+  /// every thread.
   class Hold {
    public:
     Hold();
@@ -42,46 +43,49 @@ class Clocks {
     const std::uint32_t fork_generation_;
   };
 
-  // What happens. Without memory for it, all that was submitted so far counts as known to all.
+  // Events to record. When memory is out, every ticket submitted so far counts as known to every
+  // thread.
 
-  /// It took its ticket on this thread, and lists these. `learns`: code of users runs in it, which
-  /// may wait.
+  /// `task` took its ticket on this thread and lists the events `after`. `learns`: the task runs
+  /// user code, which may wait.
   static void submitted(const Event& task, std::span<const Event> after, bool learns) noexcept;
-  /// It does so for other reasons, too.
+  /// `task` comes after `before` for a reason other than its list.
   static void comes_after(const Event& task, const Event& before) noexcept;
-  /// What that timeline is given next does.
+  /// The next ticket of `timeline` comes after `before`.
   static void next_comes_after(std::uint64_t timeline, const Event& before) noexcept;
-  /// Whether what it is given next does so, and nothing that it was given before.
+  /// True if the next ticket of `timeline` gains predecessors not shared by earlier tickets.
   [[nodiscard]] static bool is_owed(std::uint64_t timeline) noexcept;
-  /// This thread, or the task that runs here, knows that it has ended. Then tells what is due.
+  /// The current task, or else the calling thread, knows the end of `event`. Afterwards runs the
+  /// reports that are due.
   static void saw(const Event& event) noexcept;
-  /// The host is told so, on whatever thread: a callback, a descriptor.
+  /// The host learns of the end on an arbitrary thread: from a callback or a descriptor.
   static void host_saw(const Event& event) noexcept;
-  /// This thread is about to end that ticket: a signaller's, or a task's that ends later.
+  /// This thread is about to end `ticket`: as a foreign signaller, or as the completer of a task
+  /// that ends later.
   static void ends(std::uint64_t timeline, std::uint64_t ticket, bool foreign) noexcept;
-  /// All its tickets have ended, and none has its number again.
+  /// Every ticket of `timeline` has ended, and the number of the timeline is never used again.
   static void closed(std::uint64_t timeline) noexcept;
 
-  // What follows from it.
+  // Queries.
 
   enum class Answer : std::uint8_t {
     ordered,
     unordered,
-    open,  ///< not in order, as far as is known yet
+    open,  ///< not ordered as far as is known yet
   };
-  /// Whether `task` comes after `before`.
+  /// Returns whether `task` comes after `before`.
   [[nodiscard]] static Answer ask(const Event& task, const Event& before) noexcept;
-  /// Whether whatever is submitted from here on, from wherever, comes after it.
+  /// True if every later submission, from any thread, comes after `event`.
   [[nodiscard]] static bool is_seen(const Event& event) noexcept;
-  /// Whether what this thread does now comes after it.
+  /// True if the current action of this thread comes after `event`.
   [[nodiscard]] static bool is_seen_here(const Event& event) noexcept;
-  /// The answer was `open`: calls `tell`, which does not throw, once `task` has ended well, unless
-  /// they turn out to be in order. Throws std::bad_alloc.
+  /// Called when the answer was `open`: calls `tell`, which must not throw, once `task` has ended
+  /// well, unless the two tasks turn out to be ordered. Throws std::bad_alloc.
   static void tell_unless_ordered(const Event& task, const Event& before,
                                   std::function<void()> tell);
-  /// Calls what is due, under no lock.
+  /// Runs the reports that are due, without holding a lock.
   static void tell_due() noexcept;
-  /// Clocks that are kept.
+  /// The number of clocks kept.
   [[nodiscard]] static std::size_t size() noexcept;
 };
 

@@ -1,4 +1,4 @@
-// Completions: who ends a task in flight, and when.
+// Completions: which thread ends a task in flight, and when.
 #include "scheduler/device/clocks.hpp"
 #include "scheduler/device/device_core.hpp"
 #include "scheduler/threads/task_context.hpp"
@@ -25,12 +25,13 @@ Completion::~Completion() {
 }
 
 Status Completion::end(Status status) noexcept {
-  const std::shared_ptr<DeviceCore> core = std::move(core_);  // as long as this takes
+  // keeps the device alive during this call
+  const std::shared_ptr<DeviceCore> core = std::move(core_);
   if (core == nullptr) {
     return Status(ErrorCode::failed_precondition,
                   "this Completion has ended its task already, or was moved from");
   }
-  // What waits for it here is the parent's too, and would run in both.
+  // The parent process has the same waiters and callbacks, and they would run twice.
   if (core->timeline().in_forked_child()) return core->timeline().fork_refusal();
   if (Clocks::on()) Clocks::ends(core->timeline().id(), ticket_, false);
   core->late_ends()->reported(ticket_, std::move(status));

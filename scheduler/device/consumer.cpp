@@ -17,8 +17,8 @@
 namespace heddle::sched {
 namespace {
 
-/// Runs a callable, and destroys it. false: it failed, and is still there, for what it threw may
-/// point into it.
+/// Runs a callable and destroys it. false: the callable failed and still exists, because the thrown
+/// exception may point into it.
 [[gnu::always_inline]] inline bool run_guarded(const TaskOps& ops, void* callable,
                                                Status& failure) noexcept {
   try {
@@ -47,15 +47,15 @@ Consumer::Consumer(const Identity& device, Admission& admission, Summons& summon
       control_(control),
       drain_(drain) {}
 
-/// Ends up to `tasks_max` tasks: runs, skips or cancels them. How many; 0: there is none, or the
-/// next one cannot begin yet. `context` is where the thread notes what it runs.
+/// Ends up to `tasks_max` tasks: runs, skips or cancels them. Returns how many; 0: no task is
+/// queued, or the next task cannot begin yet. The thread notes the running task in `context`.
 std::uint32_t Consumer::step(TaskContext& context, std::uint32_t tasks_max) noexcept {
   if (control_.health().careful()) return step_carefully(context);
   return trace::on() ? step_plainly<true>(context, tasks_max)
                      : step_plainly<false>(context, tasks_max);
 }
 
-/// As step(), for tasks in a row that nothing is to be known about.
+/// step() on the fast path: for a row of plain tasks, which need no checks.
 template <bool traced>
 std::uint32_t Consumer::step_plainly(TaskContext& context, std::uint32_t tasks_max) noexcept {
   Timeline& timeline = *device_.timeline;
@@ -64,8 +64,8 @@ std::uint32_t Consumer::step_plainly(TaskContext& context, std::uint32_t tasks_m
   for (auto& slot : lane_.stretch(first, tasks_max)) {
     const Found found = Lane<>::look(slot, ticket);
     if (!found.plain()) break;
-    // Counts until the next task: destructors and callbacks are user code on this thread too, and
-    // may drop the last handle or wait.
+    // The ticket stays set until the next task: destructors and callbacks are user code on this
+    // thread too, and may drop the last handle or wait.
     context.ticket = ticket;
     running_.run(slot.label);
     if (!run_guarded(found.ops(), slot.callable, failure_)) [[unlikely]] {
@@ -83,14 +83,14 @@ std::uint32_t Consumer::step_plainly(TaskContext& context, std::uint32_t tasks_m
   return ticket != first ? static_cast<std::uint32_t>(ticket - first) : step_carefully(context);
 }
 
-/// After a ticket that somebody waits for, or waited for lately: whether the next task has to be
-/// looked at before it runs.
+/// Called after a ticket that has waiters, or had some lately. Returns whether the next task needs
+/// checks before it runs.
 [[gnu::noinline]] bool Consumer::look_around(std::uint64_t ticket) noexcept {
   if (device_.timeline->look(ticket)) ending_.call_back(ticket);
   return control_.health().careful();
 }
 
-/// As step(), for one task that has to be looked at before it runs.
+/// step() for a single task that needs checks first.
 std::uint32_t Consumer::step_carefully(TaskContext& context) noexcept {
   const std::uint64_t ticket = at() + 1;
   const Found found = lane_.look(ticket);
@@ -103,10 +103,10 @@ std::uint32_t Consumer::step_carefully(TaskContext& context) noexcept {
   return ended ? 1 : 0;
 }
 
-/// Whether the task has ended, or was issued.
+/// True if the task has ended, or was issued.
 bool Consumer::look_closely(std::uint64_t ticket, const TaskNote& note) noexcept {
   if (late_ends_ && !may_begin(ticket)) return false;
-  control_.settle(ticket);  // what was cancelled is looked at in this step
+  control_.settle(ticket);  // cancelled tickets are handled in this step
   if (control_.health().cancelled(ticket)) {
     drop(ticket, End::cancelled, Status(ErrorCode::cancelled, [&] {
            return fmt::format("device '{}': cancelled before it ran", device_.name());
@@ -130,7 +130,7 @@ bool Consumer::look_closely(std::uint64_t ticket, const TaskNote& note) noexcept
 }
 
 void Consumer::run_closely(std::uint64_t ticket, const TaskNote& note) noexcept {
-  running_.note_time(device_);  // it may have waited
+  running_.note_time(device_);  // the task may have waited
   running_.end_look();
   Hooks* const simulation = device_.simulated ? hooks() : nullptr;
   Status planted;
@@ -159,7 +159,7 @@ void Consumer::refuse(std::uint64_t ticket, const TaskNote& note, Status why) no
   late_ends_->refused(ticket, std::move(why));
 }
 
-/// The task is not to run: it begins, on devices that have tasks in flight, and will end.
+/// The task must not run. On devices that have tasks in flight, the task begins and will end.
 void Consumer::pass_over(std::uint64_t ticket) noexcept {
   if (late_ends_) begin_late(ticket);
   const TaskOps& ops = lane_.look(ticket).ops();
@@ -168,7 +168,8 @@ void Consumer::pass_over(std::uint64_t ticket) noexcept {
 
 // Devices that have tasks in flight.
 
-/// Whether what has to end before the task begins has ended; else the device will look again.
+/// True if the tickets required to end before this task have ended; else the device will look
+/// again.
 bool Consumer::may_begin(std::uint64_t ticket) noexcept {
   const std::uint64_t first = late_ends_->begins_after(ticket);
   return device_.timeline->completed() >= first || waits_.for_own(device_.timeline->event(first));
@@ -176,12 +177,12 @@ bool Consumer::may_begin(std::uint64_t ticket) noexcept {
 
 void Consumer::begin_late(std::uint64_t ticket) noexcept {
   waits_.leave_gate();
-  // Before the completer, which waits for nothing, has the task.
+  // Moved out before the completer, which waits for no event, owns the task.
   auto after = std::move(lane_.note(ticket).after);
   late_ends_->begin(ticket, handed_over_ == ticket ? std::move(after) : AwaitedList());
 }
 
-/// `planted`: ok, or what fails it in its place.
+/// `planted`: ok, or the failure that replaces the task.
 void Consumer::issue(std::uint64_t ticket, Status planted) noexcept {
   begin_late(ticket);
   const TaskOps& ops = lane_.look(ticket).ops();
@@ -194,8 +195,9 @@ void Consumer::issue(std::uint64_t ticket, Status planted) noexcept {
   }
 }
 
-/// Waits for what the task comes after, or for what it can hand over, until that is issued. false:
-/// not yet, and the device will look again. `refusal`: why it must not run.
+/// Waits for the task's predecessors to end, or, for predecessors that the hardware can wait for,
+/// until they are issued. false: still pending, and the device will look again. `refusal`: why the
+/// task must not run.
 bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& refusal) noexcept {
   const bool ahead = late_ends_ && lane_.look(ticket).ops().finish != nullptr;
   for (const Awaited& each : note.after) {
@@ -204,7 +206,7 @@ bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& ref
     if (!refusal.ok()) return true;
   }
   if (!ahead) return true;
-  // Nothing holds it up here any more.
+  // No predecessor delays the task here any more.
   bool handed = false;
   for (const Awaited& each : note.after) {
     if (!Timeline::has_ended(each.event) && late_ends_->hand_over(each.event)) {
@@ -218,7 +220,7 @@ bool Consumer::gate_open(std::uint64_t ticket, const TaskNote& note, Status& ref
   return true;
 }
 
-/// As gate_open(), for one of the events that the task comes after, or for what stands for it.
+/// gate_open() for a single predecessor `each`, or for its substitute `until`.
 bool Consumer::pass_gate(std::uint64_t ticket, const TaskNote& note, const Awaited& each,
                          const Event& until, Status& refusal) noexcept {
   const Event& event = each.event;
@@ -270,7 +272,7 @@ bool Consumer::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
 }
 
 void Consumer::work() noexcept {
-  // A ticket that a stopped producer has not published yet is waited for asleep.
+  // The worker sleeps while it waits for a ticket that a stalled producer has not published yet.
   const auto ready = [&] { return lane_.look(at() + 1).published() || drain_.stopping(); };
   TaskContext context{&device_.core, device_.id, 0, nullptr, nullptr};
   const TaskScope scope(context);
@@ -299,7 +301,7 @@ void Consumer::work() noexcept {
         count(parks_);
         const std::uint64_t since = trace::stamp_if_on();
         summons_.sleep();
-        if (!late_ends_) trace::record_park(device_.id, since);  // else it would not nest
+        if (!late_ends_) trace::record_park(device_.id, since);  // else the record would not nest
       }
     } else {
       count(spins_);
@@ -309,8 +311,9 @@ void Consumer::work() noexcept {
   }
 }
 
-/// Tasks end as fast as they come: a worker close behind takes each slot's line away while it is
-/// written, and both go on at the pace of lines, far below their own. So producers get a start.
+/// Tasks end as fast as they come: a worker close behind its producers takes each slot's line away
+/// during the write, and both sides slow down to the rate of cache-line transfers. The worker
+/// therefore pauses to give producers a start.
 void Consumer::give_start() noexcept {
   const SchedulerProfile& machine = device_.profile;
   const auto has = [&](std::uint64_t tasks) {
@@ -333,7 +336,7 @@ void Consumer::show(Snapshot& snapshot) const {
 
 void Consumer::show(Counters& counters) const noexcept {
   ending_.show(counters);
-  // relaxed: numbers for people; they pair with the stores of count().
+  // relaxed: numbers for people; pairs with the stores of count().
   counters.parks = parks_.load(std::memory_order_relaxed);
   counters.spins = spins_.load(std::memory_order_relaxed);
 }

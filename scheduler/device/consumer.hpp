@@ -1,5 +1,5 @@
-// Consumer: what runs, skips or cancels the tasks of a device, in order: step(), on the device's
-// own worker thread or in turns on threads that its runner finds. One thread at a time.
+// Consumer: runs, skips or cancels the tasks of a device in order: step(), on the device's own
+// worker thread or in turns on threads that its runner finds. One thread at a time.
 #pragma once
 
 #include <atomic>
@@ -27,11 +27,11 @@ class alignas(tuning::line_bytes) Consumer {
   Consumer(const Identity& device, Admission& admission, Summons& summons, Control& control,
            Drain& drain);
 
-  /// The worker thread.
+  /// The loop of the worker thread.
   void work() noexcept;
-  /// A turn, on `fiber` (null: on the thread's own stack): ends up to `tasks_max` tasks. true:
-  /// there may be more, and the caller sees to the next turn; false: look() will. The caller holds
-  /// the device.
+  /// A turn on `fiber` (null: on the thread's own stack): ends up to `tasks_max` tasks. true: tasks
+  /// may remain, and the caller arranges the next turn; false: look() will. The caller keeps the
+  /// device alive.
   [[nodiscard]] bool take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept;
   [[nodiscard]] TaskWaits& waits() noexcept { return waits_; }
   /// Null on devices that end tasks as they run them.
@@ -40,13 +40,13 @@ class alignas(tuning::line_bytes) Consumer {
   // Any thread.
 
   [[nodiscard]] const RunningTask& running() const noexcept { return running_; }
-  /// The last ticket that it is done with.
+  /// The last ticket that the consumer has finished with.
   [[nodiscard]] std::uint64_t at() const noexcept {
     return late_ends_ ? late_ends_->begun() : device_.timeline->completed();
   }
-  /// What runs, of a device that has tasks.
+  /// Shows the running task; the device has tasks.
   void show(Snapshot& snapshot) const;
-  /// Ends, and what the worker did when it was out of work.
+  /// Shows how tickets ended, and the worker's parks and spins.
   void show(Counters& counters) const noexcept;
 
  private:
@@ -75,8 +75,9 @@ class alignas(tuning::line_bytes) Consumer {
   const std::unique_ptr<LateEnds> late_ends_;
   Ending ending_;
   std::atomic<std::uint64_t> parks_{0}, spins_{0};
-  Status failure_;                 // that of the task that ran
-  std::uint64_t handed_over_ = 0;  // the latest ticket for which hardware waits
+  Status failure_;  // the failure of the task that ran
+  // the latest ticket with predecessors that the hardware waits for
+  std::uint64_t handed_over_ = 0;
 
   const Identity& device_;
   Lane<>& lane_;

@@ -78,7 +78,7 @@ Status Control::recover(const Lane<>& lane) noexcept {
   }
   const Disturbances<>::Lasting lasting(disturbances_);
   simulated_point();
-  // What is queued is skipped by the consumer, at once since the device is poisoned.
+  // The consumer skips the queued tasks at once, because the device is poisoned.
   const Event ended = device_.timeline->event(lane.tickets());
   if (const Waited waited = wait_here(ended, {}, device_.spin()); waited != Waited::done)
     return status_of(waited, ended);
@@ -86,7 +86,8 @@ Status Control::recover(const Lane<>& lane) noexcept {
   simulated_point();
   {
     const std::lock_guard lock(mutex_);
-    // Another recover() may have done it, and a task of the new epoch may have failed since.
+    // Another recover() may have cleared the failure, and a task of the new epoch may have failed
+    // since.
     if (epoch_ != epoch || !health_.poisoned()) return {};
     last_poison_ = std::exchange(poison_, {});
     skip_reason_ = {};
@@ -127,8 +128,8 @@ bool Control::asked_to_stop(std::uint64_t ticket) const noexcept {
   return health_.cancelled(ticket);
 }
 
-/// With mutex_ held. A stop request is for the tasks before it: later ones have a source that
-/// nobody has used, also when a cancel is only about to begin.
+/// Called with mutex_ held. A stop request concerns the tasks before it: later tasks get an unused
+/// source, even if a cancel is only about to begin.
 std::stop_source& Control::stop_source_of(std::uint64_t ticket) noexcept {
   if (stop_source_used_ && !health_.cancelled(ticket)) {
     try {

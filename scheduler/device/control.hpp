@@ -1,5 +1,6 @@
-// Control: poison, epochs, cancels and stop requests of a device, and what it waits for: what
-// controllers and the consumer agree on under one lock. Any thread, unless said otherwise.
+// Control: poison, epochs, cancels and stop requests of a device, and the event that the device
+// waits for: the state that controllers and the consumer share under one lock. Any thread, unless
+// said otherwise.
 #pragma once
 
 #include <atomic>
@@ -25,43 +26,46 @@ class alignas(tuning::line_bytes) Control {
                 device.simulated || device.options.in_flight != 0),
         device_(device) {}
 
-  /// For fast paths: what submissions and tasks have to be looked at for.
+  /// For fast paths: the reasons why submissions and tasks need checks.
   [[nodiscard]] const Health<>& health() const noexcept { return health_; }
 
   // Failures.
 
   /// ok, or the failure that poisoned the device.
   [[nodiscard]] Status failure() const noexcept;
-  /// The same for a user who asks: it counts as seen from then on.
+  /// failure() for a user who asks: the failure counts as seen afterwards.
   [[nodiscard]] Status status() const noexcept;
-  /// Why tasks are skipped now; ok when they are not.
+  /// Why tasks are skipped now; ok while tasks run.
   [[nodiscard]] Status skip_reason() const noexcept;
-  /// `ticket` failed, and all later tasks of this epoch are skipped. The completer, before it
-  /// completes that ticket.
+  /// `ticket` failed, and all later tasks of this epoch are skipped. Called by the completer before
+  /// completing the ticket.
   void poison(std::uint64_t ticket, const Status& why) noexcept;
-  /// Nobody has seen the failure that poisoned this device, and soon nobody can: the log tells it.
+  /// Logs the failure of this device if no caller has seen the failure. Called when callers are
+  /// about to lose access to the failure.
   void tell_failure() noexcept;
   [[nodiscard]] std::uint64_t epoch() const noexcept;
-  /// What recover() cleared last, if that was after `epoch`.
+  /// The failure that recover() cleared last, if that recovery came after `epoch`.
   [[nodiscard]] std::optional<Status> failure_before_recovery(std::uint64_t epoch) const noexcept;
-  /// Waits until what is queued was skipped; then a new epoch begins.
+  /// Waits until the queued tasks were skipped; then a new epoch begins.
   Status recover(const Lane<>& lane) noexcept;
 
   // Cancels.
 
-  /// Cancels, and recoveries, which leave out what is queued. Any thread.
+  /// The cancel epoch: counts cancels, and recoveries, which skip queued tasks. Any thread.
   [[nodiscard]] Disturbances<>& disturbances() noexcept { return disturbances_; }
-  /// The tickets taken so far are not begun, and the running task is asked to stop.
+  /// Tickets taken so far do not begin, and the running task receives a stop request.
   void cancel(const Lane<>& lane) noexcept;
-  /// What comes before `ticket` has ended. The consumer, before it looks at that one.
+  /// Every ticket before `ticket` has ended. Called by the consumer before it looks at `ticket`.
   void settle(std::uint64_t ticket) noexcept;
-  /// The token of task `ticket`, which runs or has just ended. Its consumer or completer.
+  /// The stop token of task `ticket`, which runs or has just ended. Called by its consumer or
+  /// completer.
   [[nodiscard]] std::stop_token stop_token(std::uint64_t ticket) noexcept;
   [[nodiscard]] bool asked_to_stop(std::uint64_t ticket) const noexcept;
 
-  /// What snapshots say the device waits for; the default event: nothing. The consumer.
+  /// Sets the event that snapshots show the device waiting for; the default event: none. The
+  /// consumer.
   void note_wait(const Event& event) noexcept;
-  /// Epoch, status, waits.
+  /// Shows epoch, status and waits.
   void show(Snapshot& snapshot) const;
 
  private:
@@ -70,16 +74,16 @@ class alignas(tuning::line_bytes) Control {
   Health<> health_;  // changed with mutex_ held
   Disturbances<> disturbances_;
   const Identity& device_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   Status poison_;
   Status skip_reason_;
-  Status last_poison_;               // what recover() cleared last
-  std::uint64_t poison_ticket_ = 0;  // that of the task that failed
+  Status last_poison_;               // the failure that recover() cleared last
+  std::uint64_t poison_ticket_ = 0;  // the ticket of the failed task
   std::uint64_t epoch_ = 0;
-  Event waiting_for_;  // default: nothing
+  Event waiting_for_;  // default: none
   Event::Clock::time_point waiting_since_;
   std::stop_source stop_source_;
-  bool stop_source_used_ = false;  // a cancel asks by it, or has
+  bool stop_source_used_ = false;  // used by a cancel, now or earlier
 };
 
 }  // namespace heddle::sched

@@ -17,14 +17,15 @@ namespace heddle::sched {
 TaskDevice::Handle::Handle(std::shared_ptr<DeviceCore> device) noexcept : core(std::move(device)) {}
 
 TaskDevice::Handle::~Handle() {
-  // Threads that end with this device end here, rather than where the last of them lets go of it.
+  // Threads that end with this device end here, rather than where the last of them releases the
+  // device.
   const auto last = core->abandon();
   core.reset();
 }
 
 namespace {
 
-/// The name of nothing.
+/// The name of an empty handle.
 const std::string& no_name() noexcept {
   static NeverDestroyed<const std::string> name("(empty handle)");
   return *name;
@@ -61,7 +62,7 @@ TaskDevice DeviceCore::open(DeviceOptions options, const SchedulerProfile& profi
                             options.spin->count()));
   }
   options.in_flight = std::min(options.in_flight, queue_size);
-  // Not in a simulation, which is the same on any machine.
+  // Skipped in a simulation, which behaves the same on every machine.
   if (options.processor && options.mode != Mode::simulated)
     require_allowed(options.name, *options.processor);
   options.queue_size = queue_size;

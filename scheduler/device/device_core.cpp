@@ -1,4 +1,4 @@
-// What needs several parts of a device: awaiting, cancelling, shutting down together.
+// Operations that need several parts of a device: awaiting, cancelling, shutting down together.
 #include "scheduler/device/device_core.hpp"
 
 #include <fmt/format.h>
@@ -74,7 +74,7 @@ DeviceCore::DeviceCore(DeviceOptions options, const SchedulerProfile& profile, O
 Status DeviceCore::await(Deadline deadline) noexcept {
   if (device_.inside_own_task()) return device_.own_task_refusal("await");
   if (Status status = device_.forked(); !status.ok()) return status;
-  // Before the look: a failure after it may be recovered from at once.
+  // Read before the look at `completed`: another thread may clear a later failure at once.
   const std::uint64_t epoch = control_.epoch();
   const std::uint64_t last = admission_.lane().tickets();
   if (device_.timeline->completed() < last) {
@@ -88,7 +88,7 @@ Status DeviceCore::await(Deadline deadline) noexcept {
       });
     }
     if (Clocks::on()) Clocks::saw(ended);
-    // Somebody may have recovered before this thread woke: what it waited for failed all the same.
+    // Another thread may have recovered before this thread's wake: the awaited tasks still failed.
     if (auto failure = control_.failure_before_recovery(epoch)) return *std::move(failure);
   } else if (Clocks::on()) {
     Clocks::saw(device_.timeline->event(last));
@@ -106,7 +106,7 @@ bool DeviceCore::see_if_idle() const noexcept {
 void DeviceCore::cancel_pending() noexcept {
   if (device_.timeline->in_forked_child()) return;
   control_.cancel(admission_.lane());
-  settle_put_off();  // a suspended task may go on here
+  settle_put_off();  // a suspended task may continue here
   if (device_.runner) look();
 }
 

@@ -1,6 +1,6 @@
-// DeviceCore: one device behind its handles: its parts, and what needs several of them. Producers
-// submit from any thread; one consumer at a time (the device's worker thread, or a thread that its
-// runner finds) ends tasks.
+// DeviceCore: a device behind its handles: its parts, and operations on several parts. Producers
+// submit from any thread; a single consumer at a time (the device's worker thread, or a thread
+// found by its runner) ends tasks.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@
 
 namespace heddle::sched {
 
-/// What users' handles share.
+/// The state shared by the users' handles.
 struct TaskDevice::Handle {
   std::shared_ptr<DeviceCore> core;
   explicit Handle(std::shared_ptr<DeviceCore> device) noexcept;
@@ -37,27 +37,27 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   DeviceCore(DeviceOptions options, const SchedulerProfile& profile, OwnedRunner runner,
              std::shared_ptr<Helpers> helpers);
 
-  /// Makes the handle that users hold; starts the worker where there is no `runner`. Throws
+  /// Makes the handle that users hold; starts a worker thread if there is no `runner`. Throws
   /// Error(unavailable) when no thread can be started.
   [[nodiscard]] static TaskDevice open(DeviceOptions options, const SchedulerProfile& profile,
                                        OwnedRunner runner, std::shared_ptr<Helpers> helpers,
                                        std::shared_ptr<DeviceCore>* core);
-  /// `device`: its handle is not empty.
+  /// The core of `device`, whose handle must not be empty.
   [[nodiscard]] static std::shared_ptr<DeviceCore> of(const TaskDevice& device) noexcept;
-  /// The same, held by `device` alone; that handle is not empty.
+  /// of() without a new owner: `device` alone keeps the core alive; the handle must not be empty.
   [[nodiscard]] static DeviceCore& in(const TaskDevice& device) noexcept { return *device.core_; }
 
-  /// See TaskDevice: the plain submission.
+  /// See TaskDevice: submission on the fast path.
   [[nodiscard]] TaskDevice::Slot reserve_plainly() noexcept {
-    // One comparison for both: plain, and nobody looks at submits. In a forked child nobody has the
-    // owner's number.
+    // A single comparison checks two conditions: the device is on its fast path, and no observer
+    // watches submits. In a forked child no thread has the owner's number.
     if (control_.health().plain() > trace::submits_on()) [[likely]] {
       if (const std::uint64_t ticket = admission_.reserve_alone()) [[likely]]
         return {admission_.lane().begin(ticket).callable, ticket};
     }
     return {nullptr, 0};
   }
-  /// The same, once it has looked how much room there is.
+  /// reserve_plainly() after a fresh look at the number of free slots.
   [[nodiscard]] TaskDevice::Slot reserve_plainly_anew() noexcept {
     if (control_.health().plain() > trace::submits_on()) {
       if (const std::uint64_t ticket = admission_.reserve_alone_anew())
@@ -80,7 +80,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Event record() noexcept { return admission_.record(); }
   Status await(Deadline deadline) noexcept;
   [[nodiscard]] bool is_idle() const noexcept { return admission_.drained(); }
-  /// The same for a user who asks: what was submitted before counts as seen.
+  /// is_idle() for a user who asks: earlier submissions count as seen.
   bool see_if_idle() const noexcept;
   [[nodiscard]] const Control& control() const noexcept { return control_; }
   [[nodiscard]] Disturbances<>& disturbances() noexcept { return control_.disturbances(); }
@@ -88,7 +88,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Status recover() noexcept { return control_.recover(admission_.lane()); }
   void cancel_pending() noexcept;
   Status shutdown(std::chrono::nanoseconds timeout) noexcept;
-  /// Together, within one deadline and one grace; the first failure.
+  /// Shuts the devices down together, within one deadline and one grace period; returns the first
+  /// failure.
   static Status shutdown(std::span<DeviceCore* const> devices,
                          std::chrono::nanoseconds timeout) noexcept;
   /// See Drain.
@@ -96,7 +97,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
   [[nodiscard]] const DeviceOptions& options() const noexcept { return device_.options; }
   [[nodiscard]] const Timeline& timeline() const noexcept { return *device_.timeline; }
-  /// The label of the task that its consumer is at, or was last.
+  /// The label of the consumer's current or latest task.
   [[nodiscard]] const char* label() const noexcept { return consumer_.running().label(); }
   [[nodiscard]] Counters counters() const noexcept;
   [[nodiscard]] Snapshot snapshot() const;
@@ -114,12 +115,12 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
 
   // For runners.
 
-  /// The last ticket that its consumer is done with.
+  /// The last ticket that the consumer has finished with.
   [[nodiscard]] std::uint64_t at() const noexcept { return consumer_.at(); }
 
-  /// Something may have changed for the consumer: it will look after this. Any thread.
+  /// The consumer's inputs may have changed: the consumer looks again after this call. Any thread.
   void look() noexcept { summons_.look(); }
-  /// The same from the callback of an event, which holds up others.
+  /// look() for callbacks of events, which must not delay other waiters.
   void look_later() noexcept { device_.runner->look_later(*this); }
   /// See Consumer.
   [[nodiscard]] bool take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
@@ -128,11 +129,11 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] Summons& summons() noexcept { return summons_; }
 
  private:
-  // By itself: its caller computes no address for it.
+  // A separate function: the caller computes no address for the call.
   [[gnu::noinline]] void call_closely() noexcept { summons_.call_closely(); }
 
-  // Each part has lines of its own: what producers, the consumer and controllers write does not
-  // disturb the others.
+  // Each part has separate cache lines: writes of producers, the consumer and controllers do not
+  // disturb the other parts.
   const Identity device_;
   Admission admission_;
   Summons summons_;

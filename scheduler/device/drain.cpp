@@ -1,4 +1,4 @@
-// Shutting down, and what is left behind.
+// Shutdown, and tasks left behind by it.
 #include "scheduler/device/drain.hpp"
 
 #include <fmt/format.h>
@@ -19,12 +19,13 @@ bool Drain::may_shut_down() const noexcept {
          !in_part();
 }
 
-/// What is left ends only after the callback that this is called in.
+/// The remaining tasks end only after the callback that runs this call.
 bool Drain::is_told_here() const noexcept { return sched::is_told_here(last()); }
 
 Event Drain::last() const noexcept { return device_.timeline->event(admission_.lane().tickets()); }
 
-/// A completer that does not find it closed has ended tickets that this thread sees ended.
+/// With heavy_barrier(): a completer finding the lane open has ended tickets, and this thread sees
+/// their ends.
 void Drain::close_lane() noexcept {
   admission_.lane().close();
   if (device_.options.in_flight != 0) heavy_barrier();
@@ -55,7 +56,8 @@ bool Drain::ends_by(Event::Clock::time_point deadline) noexcept {
 bool Drain::is_late() const noexcept { return !admission_.drained() && may_shut_down(); }
 
 namespace {
-/// What a shutdown leaves to end by itself, by the label of what ran.
+/// Describes the tasks that a shutdown leaves to end by themselves, by the label of the running
+/// task.
 std::string left_task(const char* label) {
   return *label == '\0' ? "what is queued" : fmt::format("task '{}'", label);
 }
@@ -69,7 +71,7 @@ Status Drain::stop() noexcept {
   stop_worker(all);
   control_.tell_failure();
   if (all) return {};
-  if (device_.runner) summons_.look();  // it may have ended meanwhile
+  if (device_.runner) summons_.look();  // the tasks may have ended meanwhile
   return Status(ErrorCode::deadline, [&] {
     return fmt::format(
         "device '{}': {} did not end by the deadline, nor when asked to "
@@ -79,8 +81,8 @@ Status Drain::stop() noexcept {
 }
 
 void Drain::stop_worker(bool join) noexcept {
-  // release: pairs with the acquire in stopping(); the barriers see to it that one side sees the
-  // other.
+  // release: pairs with the acquire in stopping(); the barriers make at least one store visible to
+  // the other thread.
   stop_.store(true, std::memory_order_release);
   summons_.rouse();
   const std::lock_guard lock(join_);
@@ -88,12 +90,12 @@ void Drain::stop_worker(bool join) noexcept {
   if (join) {
     thread_.join();
   } else {
-    thread_.detach();  // it holds the device
+    thread_.detach();  // the thread keeps the device alive
   }
 }
 
 void Drain::tell_left_ended() noexcept {
-  // relaxed: validated by the exchange.
+  // relaxed: pairs with the release in stop(); the exchange below validates the value.
   if (left_.load(std::memory_order_relaxed) == nullptr || !admission_.drained()) return;
   // acquire: pairs with the release in stop().
   const char* const label = left_.exchange(nullptr, std::memory_order_acquire);
@@ -105,7 +107,7 @@ void Drain::tell_left_ended() noexcept {
   });
 }
 
-/// What is queued ends without anybody holding the device.
+/// Queued tasks end without a handle that keeps the device alive.
 void Drain::abandon_inside() noexcept {
   const Event::Clock::time_point until = deadline_after(device_.options.drain_max);
   // release, here and below: pairs with the acquire in until().
@@ -120,13 +122,13 @@ void Drain::abandon_inside() noexcept {
     alarm_ = device_.runner->call_at(until, look_again);
     if (alarm_ != 0) {
       kept_ = Whole::keep(device_.core);
-      // release: as above; kept_ comes with it.
+      // release: pairs with the acquire in until(), and publishes kept_.
       until_.store(until, std::memory_order_release);
       return;
     }
-  } catch (...) {  // no memory for an alarm: as without one
+  } catch (...) {  // no memory for an alarm: continues as without one
   }
-  until_.store(now(), std::memory_order_release);  // release: as above
+  until_.store(now(), std::memory_order_release);  // release: pairs with the acquire in until()
 }
 
 std::shared_ptr<DeviceCore> Drain::give_up() noexcept {
@@ -141,11 +143,11 @@ std::shared_ptr<void> Drain::abandon() noexcept {
   if (device_.timeline->in_forked_child()) return nullptr;
   if (device_.inside_own_task() || is_told_here() || in_part()) {
     close_lane();
-    abandon_inside();  // what fails until the timeline closes is told there
+    abandon_inside();  // the timeline's close logs failures until then
     return nullptr;
   }
-  // acquire: pairs with the release in stop(). A thread that was told that a task goes on waits no
-  // more.
+  // acquire: pairs with the release in stop(). A shutdown that already reported a task as still
+  // running waits no more.
   if (left_.load(std::memory_order_acquire) != nullptr) {
     device_.timeline->tell_unseen();
     return nullptr;

@@ -1,5 +1,5 @@
-// Drain: how a device comes to its end: shut down within a time, left to end by itself, or let go
-// of inside one of its own tasks. Any thread, unless said otherwise.
+// Drain: how a device comes to its end: shut down within a time limit, left to finish alone, or
+// released inside a task of the device. Any thread, unless said otherwise.
 #pragma once
 
 #include <atomic>
@@ -31,43 +31,44 @@ class alignas(tuning::line_bytes) Drain {
         running_(running),
         runner_owner_(std::move(runner_owner)) {}
 
-  /// The device's worker, if it has one. Once.
+  /// Takes over the device's worker thread, if the device has one. Called once.
   void join_later(std::thread worker) noexcept { thread_ = std::move(worker); }
 
-  // A shutdown: these four in turn.
+  // A shutdown calls the next four functions in order.
 
-  /// Takes no more tasks. Why this thread cannot wait for those that it has; ok: it can.
+  /// Refuses new tasks. Returns why this thread cannot wait for the queued tasks; ok: it can.
   Status close() noexcept;
-  /// Whether all that it was asked to do, which is no more, has ended by then, or is not for this
-  /// thread to wait for.
+  /// True if every task has ended by `deadline`, or this thread may not wait for the rest. Called
+  /// after close(): the device takes no new tasks.
   [[nodiscard]] bool ends_by(Event::Clock::time_point deadline) noexcept;
-  /// Whether a cancel would help.
+  /// True if a cancel would help.
   [[nodiscard]] bool is_late() const noexcept;
-  /// Without those of its tasks that have not ended yet.
+  /// Stops without the tasks that have not ended yet.
   Status stop() noexcept;
 
-  /// The last handle went: as a shutdown within drain_max, but never waits inside one of the
-  /// device's own tasks. Returns what the caller lets go of last.
+  /// The last handle was released: shuts down within drain_max, but never waits inside one of the
+  /// device's own tasks. Returns the object that the caller must release last.
   [[nodiscard]] std::shared_ptr<void> abandon() noexcept;
 
-  // The consumer.
+  // Called by the consumer.
 
-  /// Whether the worker ends here.
+  /// True if the worker ends here.
   [[nodiscard]] bool stopping() const noexcept {
     // acquire: pairs with the release in stop_worker().
     return stop_.load(std::memory_order_acquire) && admission_.drained();
   }
-  /// A shutdown may have given up waiting for what has ended now.
+  /// Logs the end of tasks that a shutdown had given up waiting for.
   void tell_left_ended() noexcept;
-  /// How long what is left may wait for others; unset: the device has handles.
+  /// The time until which remaining tasks may wait for other devices; unset: the device has
+  /// handles.
   [[nodiscard]] Deadline until() const noexcept {
     // acquire: pairs with the releases in abandon_inside(), which a completer may be in.
     const auto until = until_.load(std::memory_order_acquire);
     return until == Event::Clock::time_point::max() ? Deadline() : until;
   }
-  /// Whether it keeps the device, where until() is set.
+  /// True if the device keeps a reference to itself, where until() is set.
   [[nodiscard]] bool keeps() const noexcept { return kept_ != nullptr; }
-  /// The device, to be let go of by the caller, if that was kept until now.
+  /// Returns the device, for the caller to release, if the device kept itself alive until now.
   [[nodiscard]] std::shared_ptr<DeviceCore> give_up() noexcept;
 
  private:
@@ -85,17 +86,19 @@ class alignas(tuning::line_bytes) Drain {
   const RunningTask& running_;
   std::shared_ptr<void> runner_owner_;  // until all tasks have ended
   std::atomic<bool> stop_{false};
-  /// The label of the task that a shutdown gave up waiting for; null: there is none, or it has
-  /// ended, and the log says so.
+  /// The label of the task that a shutdown gave up waiting for; null: no such task, or the task has
+  /// ended and the log says so.
   std::atomic<const char*> left_{nullptr};
   std::mutex join_;  // one joiner; guards thread_
   std::thread thread_;
 
-  // The consumer's, once the last handle went inside a task, or its callbacks, and until_ says so.
+  // The members below belong to the consumer and its callbacks, once the last handle was released
+  // inside a task and until_ is set.
   std::atomic<Event::Clock::time_point> until_{Event::Clock::time_point::max()};
-  /// Others will end the rest: the device keeps itself until then.
+  /// Set while other threads will end the remaining tasks: the device keeps itself alive until
+  /// then.
   std::shared_ptr<DeviceCore> kept_;
-  std::uint64_t alarm_ = 0;  // the runner's, for that
+  std::uint64_t alarm_ = 0;  // the runner's call at until_
 };
 
 }  // namespace heddle::sched

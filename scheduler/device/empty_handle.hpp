@@ -1,4 +1,4 @@
-// What handles say that hold nothing.
+// The error that an empty handle returns.
 #pragma once
 
 #include <fmt/format.h>

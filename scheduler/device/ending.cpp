@@ -18,7 +18,7 @@ std::string Ending::describe(const char* label, std::uint64_t ticket, const Task
 
 namespace {
 
-/// The failure without most of its causes, where others came after it again and again.
+/// Drops most causes of a failure that passed through many tasks.
 Status shortened(Status failure) noexcept {
   if (failure.causes() < tuning::causes_max) return failure;
   return Status(failure.code(), "it came after earlier failures, whose texts are no longer kept",
@@ -31,7 +31,7 @@ Status Ending::refusal_by(std::span<const Awaited> after, std::uint64_t ticket,
                           const TaskNote& note) const noexcept {
   for (const auto& [event, heeded] : after) {
     if (!heeded || !Timeline::has_ended(event)) continue;
-    // Whoever sees this task's end sees that failure in it.
+    // A caller that sees this task's end sees the cause too: the cause counts as seen.
     Status ended = event.status();
     if (ended.ok()) continue;
     return Status(
@@ -73,8 +73,7 @@ void Ending::refused(std::uint64_t ticket, const TaskNote& note, const Status& w
   }
 }
 
-/// The task failed, or what it came after did. Poison ends all later tasks of this epoch as
-/// skipped.
+/// The task or its predecessor failed. Poison ends later tasks of this epoch as skipped.
 void Ending::end_badly(std::uint64_t ticket, const TaskNote& note, const Status& why,
                        bool poison) noexcept {
   count(failed_);
@@ -88,7 +87,7 @@ void Ending::drop(std::uint64_t ticket, End end, const Status& why) noexcept {
   leave_out(ticket, end, why, false);
 }
 
-/// `alone`: the failure is another device's, and no other task of this one is skipped for it.
+/// `alone`: the failure belongs to another device, and skips no further task of this device.
 void Ending::leave_out(std::uint64_t ticket, End end, const Status& why, bool alone) noexcept {
   destroy(ticket);
   count(end == End::skipped ? skipped_ : cancelled_);
@@ -116,8 +115,7 @@ void Ending::call_back(std::uint64_t ticket) noexcept {
 }
 
 void Ending::show(Counters& counters) const noexcept {
-  // relaxed: numbers for people; exact when the device is idle. They pair with the stores of
-  // count().
+  // relaxed: numbers for people; exact when the device is idle. Pairs with the stores of count().
   constexpr auto order = std::memory_order_relaxed;
   counters.failed = failed_.load(order);
   counters.skipped = skipped_.load(order);

@@ -1,6 +1,6 @@
-// Ending: how tickets of a device end, and what follows from it: bad ends, poison, counters,
-// callbacks. The completer: the consumer, or, of a device that has tasks in flight, whichever
-// thread ends the next (LateEnds).
+// Ending: ends the tickets of a device, with the consequences: bad ends, poison, counters,
+// callbacks. Called by the completer: the consumer, or, for a device with tasks in flight, the
+// thread that ends the next ticket (LateEnds).
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,10 @@
 
 namespace heddle::sched {
 
-/// One writer at a time, so a plain add.
+/// There is a single writer at a time: a plain add suffices.
 inline void count(std::atomic<std::uint64_t>& counter) noexcept {
-  // relaxed: pairs with the relaxed loads of threads that show it; numbers for people, ordering
-  // nothing.
+  // relaxed: pairs with the relaxed loads of threads that show the counter; the number orders no
+  // memory.
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
@@ -36,26 +36,27 @@ class Ending {
         trace_(trace),
         waits_(waits) {}
 
-  /// The task ran, and its callable is gone.
+  /// The task ran, and its callable is destroyed.
   void done(std::uint64_t ticket) noexcept { finish(ticket, trace::Ended::done); }
   /// The task ran, and threw or returned `result`.
   void failed(std::uint64_t ticket, const TaskNote& note, Status result) noexcept;
-  /// What it came after did not let it run: the task is skipped alone, but a wait of the device
-  /// poisons it (S8).
+  /// A predecessor did not let the task run: the task is skipped alone, except that a skipped wait
+  /// of the device poisons the device (S8).
   void refused(std::uint64_t ticket, const TaskNote& note, const Status& why) noexcept;
-  /// The task is not to run: skipped as the device is poisoned, or cancelled.
+  /// The task must not run: skipped because the device is poisoned, or cancelled.
   void drop(std::uint64_t ticket, End end, const Status& why) noexcept;
-  /// Somebody waits for what ended. Callbacks are no part of the next task.
+  /// Wakes the threads that wait for the ended ticket and runs callbacks. Callbacks are not part of
+  /// the next task.
   void call_back(std::uint64_t ticket) noexcept;
 
-  /// Why the task cannot run, or count, for the first heeded of these that ended badly; ok: all
-  /// that have ended did so well.
+  /// Why the task cannot run, or not count as done: the first predecessor in `after` with a bad end
+  /// and with required values (its entry is heeded). ok: every ended predecessor has ended well.
   [[nodiscard]] Status refusal_by(std::span<const Awaited> after, std::uint64_t ticket,
                                   const TaskNote& note) const noexcept;
   /// "device 'work' task 'step' (ticket 7, submitted at main.cpp:12)"
   [[nodiscard]] std::string describe(const char* label, std::uint64_t ticket,
                                      const TaskNote& note) const;
-  /// Those that did not end well.
+  /// Shows the numbers of tickets that did not end well.
   void show(Counters& counters) const noexcept;
 
  private:

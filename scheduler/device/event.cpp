@@ -1,5 +1,4 @@
-// Event: asking a timeline, waiting for it, and being told. Also labels and what runs on the
-// calling thread.
+// Event: queries, waits and callbacks. Also labels, and the task of the calling thread.
 #include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -19,7 +18,7 @@
 namespace heddle {
 namespace {
 
-/// Nobody could be told later that an empty function was given: the call itself says so.
+/// An empty function is reported in this call, because a later report would have no receiver.
 template <class F>
 void require_callable(const F& function, const char* what, const Event& event) {
   if (function) return;
@@ -101,7 +100,7 @@ FileDescriptor Event::fd() const {
     return fd;
   };
   FileDescriptor result(eventfd_or_throw(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
-  // The signaller has a descriptor of its own: the user may close the other one at any time.
+  // The signaller has its own descriptor: the user may close the returned one at any time.
   const auto mine = std::make_shared<FileDescriptor>(eventfd_or_throw(::dup(result.get())));
   const auto make_readable = [mine, self = *this] {
     if (sched::Clocks::on()) sched::Clocks::host_saw(self);
@@ -140,8 +139,8 @@ namespace {
 thread_local TaskContext* innermost = nullptr;
 }  // namespace
 
-// Not inlined, as are all that touch it: a function that suspends may go on in another thread, and
-// must not have kept the address of the first one's variable.
+// Not inlined, like every function that touches the variable: a function that suspends may continue
+// on another thread, and must not keep the address of the first thread's variable.
 [[gnu::noinline]] TaskContext* current_task() noexcept { return innermost; }
 namespace {
 [[gnu::noinline]] void set_current_task(TaskContext* task) noexcept { innermost = task; }
@@ -185,7 +184,7 @@ void suspend_task() noexcept {
   TaskContext* const task = current_task();
   set_current_task(task->outer);
   task->fiber->suspend();
-  // Beneath it lies now what its resumer runs.
+  // The task now lies on top of the tasks of the thread that resumed it.
   task->outer = current_task();
   set_current_task(task);
 }
@@ -195,8 +194,8 @@ namespace {
   thread_local Callbacks mine;
   return mine;
 }
-/// The callbacks of the task that runs here, which may go on in another thread; outside tasks,
-/// this thread's.
+/// The callbacks of the current task, which may continue on another thread; outside tasks, this
+/// thread's.
 Callbacks& callbacks_here() noexcept {
   TaskContext* const task = current_task();
   return task != nullptr ? task->callbacks : callbacks_of_host();
@@ -208,7 +207,7 @@ void Callbacks::run(std::function<void()> callback) noexcept {
     try {
       put_off_.push_back(std::move(callback));
       return;
-    } catch (...) {  // no memory to put it off
+    } catch (...) {  // no memory to postpone it
     }
   }
   ++depth_;
@@ -237,7 +236,7 @@ void run_put_off() noexcept {
 bool waits_for_itself(std::uint64_t timeline, std::uint64_t ticket) noexcept {
   for (const TaskContext* at = current_task(); at != nullptr; at = at->outer) {
     if (at->timeline == timeline && ticket >= at->ticket) return true;
-    if (at->fiber != nullptr) return false;  // suspends, and lets those beneath go on
+    if (at->fiber != nullptr) return false;  // it suspends, and the outer tasks continue
   }
   return false;
 }
@@ -281,7 +280,7 @@ bool running() noexcept { return sched::current_task() != nullptr; }
 
 std::size_t std::hash<heddle::EventId>::operator()(const heddle::EventId& id) const noexcept {
   std::size_t mixed = 0;
-  for (const std::uint64_t part : {id.process, id.epoch, id.ticket})  // which tell the place
+  for (const std::uint64_t part : {id.process, id.epoch, id.ticket})  // they determine the place
     mixed = (mixed ^ part) * 0x9e3779b97f4a7c15;                      // 2^64 / golden ratio
   return mixed ^ (mixed >> 32);
 }

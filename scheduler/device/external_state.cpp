@@ -1,4 +1,4 @@
-// ExternalState: tickets that a foreign signaller is handed, and ends.
+// ExternalState: gives tickets to a foreign signaller, which ends them.
 #include <fmt/format.h>
 
 #include "scheduler/device/clocks.hpp"
@@ -8,17 +8,17 @@ namespace heddle::sched {
 
 Event ExternalState::next() noexcept {
   if (timeline_->in_forked_child()) return timeline_->refuse(timeline_->fork_refusal());
-  // relaxed: handing out numbers; signal() reads it under its lock.
+  // relaxed: gives out numbers; pairs with the load in signal(), under its lock.
   return timeline_->event(tickets_.fetch_add(1, std::memory_order_relaxed) + 1);
 }
 
 Status ExternalState::signal(std::uint64_t ticket, const Status& status) noexcept {
-  // What waits for it here is the parent's too, and would run in both.
+  // The parent process has the same waiters and callbacks, and they would run twice.
   if (timeline_->in_forked_child()) return timeline_->fork_refusal();
   bool due = false;
   {
     const std::lock_guard lock(signalling_);
-    // relaxed: pairs with the count in next(); a thread that signals a ticket has been handed it.
+    // relaxed: pairs with the count in next(); a signalling thread has received the ticket.
     const std::uint64_t handed_out = tickets_.load(std::memory_order_relaxed);
     const std::uint64_t ended = timeline_->completed();
     if (ticket <= ended || ticket > handed_out) {
@@ -37,7 +37,7 @@ Status ExternalState::signal(std::uint64_t ticket, const Status& status) noexcep
     if (Clocks::on()) Clocks::ends(timeline_->id(), ticket, true);
     due = timeline_->advance(ticket);
   }
-  if (due) timeline_->call_back(ticket);  // may signal this very timeline
+  if (due) timeline_->call_back(ticket);  // callbacks may signal this same timeline
   return {};
 }
 

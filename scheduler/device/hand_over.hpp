@@ -1,7 +1,7 @@
-// HardwareQueue: what a device with tasks in flight issues them to, where that can wait for others
-// of its kind by itself (D15); and HandOver, which knows what was issued to it. A gate waits until
-// what its task comes after is issued, and hands the rest of the wait over; the ticket ends after
-// that has ended all the same (LateEnds).
+// HardwareQueue: the queue for issued tasks of a device with tasks in flight, if the hardware can
+// make it wait for other queues of its kind (D15); and HandOver, which records the issued tickets.
+// A gate waits only until the predecessors of its task are issued, and leaves the rest of the wait
+// to the hardware. The ticket still ends after those predecessors have ended (LateEnds).
 //
 //   consumer of b           consumer of a: t comes after b#k     hardware       ends
 //   issues b#k
@@ -21,7 +21,7 @@
 
 namespace heddle::sched {
 
-/// For floors above. Called by the consumer of its device.
+/// For upper layers. Called by the consumer of the queue's device.
 class HardwareQueue {
  public:
   HardwareQueue() = default;
@@ -29,17 +29,17 @@ class HardwareQueue {
   HardwareQueue& operator=(const HardwareQueue&) = delete;
   virtual ~HardwareQueue() = default;
 
-  /// Queues that name the same one wait for each other. Constant; any thread.
+  /// Queues with equal domains can wait for each other. Constant; any thread.
   [[nodiscard]] virtual std::uint64_t domain() const noexcept = 0;
-  /// `task` ends once all that was asked for so far has ended, and as that did. Also one that asked
-  /// for waits alone.
+  /// `task` ends, with the same status, once the work issued to the queue so far has ended. Called
+  /// also for a task that issued only waits.
   virtual void end(Completion task) noexcept = 0;
-  /// What is asked for from here on begins once that ticket of `other`, which has issued it, has
-  /// ended on the hardware. Not ok: it does not, and the scheduler waits.
+  /// Work issued from now on begins once ticket `ticket` of `other`, already issued there, has
+  /// ended on the hardware. A failed status: the hardware does not wait, and the scheduler does.
   [[nodiscard]] virtual Status come_after(HardwareQueue& other, std::uint64_t ticket) noexcept = 0;
 
-  /// Gives a device its queue, which it keeps: one that has tasks in flight, before its first one.
-  /// Throws std::bad_alloc.
+  /// Gives a device its queue for good: called before the first task of a device that has tasks in
+  /// flight. Throws std::bad_alloc.
   static void give(const TaskDevice& device, std::shared_ptr<HardwareQueue> queue);
 
  protected:
@@ -48,7 +48,7 @@ class HardwareQueue {
   }
 };
 
-/// The queue of a device, and which of its tickets that was given. Any thread.
+/// The queue of a device, and the tickets issued to that queue. Any thread.
 class HandOver {
  public:
   HandOver(const std::string& device, std::shared_ptr<HardwareQueue> on)
@@ -61,7 +61,7 @@ class HandOver {
   }
   /// Done once the ticket is issued.
   [[nodiscard]] Event issue_of(std::uint64_t ticket) noexcept { return issues_->event(ticket); }
-  /// The consumer.
+  /// Called by the consumer.
   void issued(std::uint64_t ticket) noexcept { issues_->complete(ticket); }
 
  private:

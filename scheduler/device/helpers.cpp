@@ -17,8 +17,8 @@ namespace heddle::sched {
 static_assert(width_max == helpers_max + 1);
 
 bool HelperPlace::visit(Stays stays, const void* host) noexcept {
-  // A thread of the crew that has not left yet is the member that this visitor would be; as soon as
-  // it has ended its part, it leaves.
+  // A crew thread that has not left yet is still the member whose place the visitor takes; the
+  // member leaves when its part ends.
   if (!team_->is_left_to_visitors()) {
     std::this_thread::yield();
     return false;
@@ -48,7 +48,8 @@ Helpers::Work& Helpers::prepare_locked() {
 }
 
 void Helpers::prepare() {
-  // relaxed: who uses it looks once more.
+  // relaxed: pairs with the release in prepare_locked(); users of the work load it again with
+  // acquire.
   if (ready_.load(std::memory_order_relaxed) != nullptr) return;
   const auto lock = mutex_.lock_or_fork();
   if (!lock.owns_lock()) throw std::bad_alloc();  // NOLINT: a forked child, which is refused first
@@ -61,7 +62,7 @@ void Helpers::start() {
   const auto lock = mutex_.lock_or_fork();
   if (!lock.owns_lock()) return;
   Work& work = prepare_locked();
-  // release: pairs with the acquire above: who finds it started finds the work.
+  // release: pairs with the acquire above: a thread that reads true sees the work.
   if (started_.exchange(true, std::memory_order_release)) return;
   if (work.width == 1) return;
   if (source_ != nullptr) {
@@ -93,9 +94,9 @@ void Helpers::be_visited(std::shared_ptr<VisitorSource> source, std::size_t thre
   if (!lock.owns_lock() || source_ != nullptr) return;
   source_ = std::move(source);
   visitors_ = threads;
-  // relaxed: under the lock.
+  // relaxed: pairs with the exchange in start(), under the same lock.
   if (!started_.load(std::memory_order_relaxed) || work_->width == 1) return;
-  // Two sets of threads would be more than there are processors.
+  // Two sets of threads would exceed the number of processors.
   if (work_->crew) {
     for (std::uint32_t k = 0; k < work_->crew->size(); ++k) work_->crew->assign(k, nullptr);
   }
@@ -112,14 +113,14 @@ void Helpers::come(std::uint32_t parts) noexcept {
 
 void Helpers::note(std::uint32_t member, std::uint64_t timeline, std::size_t part) noexcept {
   Noted& noted = at_work().noted[member - 1];
-  // relaxed: the next line carries it.
+  // relaxed: published by the release in the next line; pairs with the load in earliest().
   noted.timeline.store(timeline, std::memory_order_relaxed);
   // release: pairs with the acquire in earliest().
   noted.next.store(part + 1, std::memory_order_release);
 }
 
 void Helpers::note_rest(std::uint32_t member) noexcept {
-  // relaxed: a picture for people.
+  // relaxed: a number for people; pairs with the load in earliest().
   at_work().noted[member - 1].next.store(0, std::memory_order_relaxed);
 }
 
@@ -131,7 +132,8 @@ std::optional<std::size_t> Helpers::earliest(std::uint64_t timeline) const noexc
   for (const Noted& noted : work->noted) {
     // acquire: pairs with the release in note().
     const std::uint64_t next = noted.next.load(std::memory_order_acquire);
-    // relaxed: a picture for people; it may be of the next task by now.
+    // relaxed: pairs with the store in note(); a number for people, possibly of the next task by
+    // now.
     if (next == 0 || noted.timeline.load(std::memory_order_relaxed) != timeline) continue;
     first = std::min(first.value_or(next - 1), static_cast<std::size_t>(next - 1));
   }

@@ -1,7 +1,7 @@
-// Helpers: the threads that help some devices, those of a scheduler or of one piece of hardware,
-// with the parts of their tasks. There is one team, which serves one task at a time. Who helps:
-// workers of the scheduler's pool, as visitors, where it has one; threads that somebody lends; else
-// a crew of its own, which starts with the first such task.
+// Helpers: the threads that help a group of devices (the devices of a scheduler or of a piece of
+// hardware) with parts of tasks. The group has a single team, which serves a single task at a time.
+// Helpers are workers of the scheduler's pool, as visitors, where there is a pool; threads that an
+// owner lends; otherwise a separate crew, started by the first task in parts.
 #pragma once
 
 #include <atomic>
@@ -28,36 +28,36 @@ struct HelpersOptions {
   std::optional<unsigned> width{};  ///< threads of one task; unset: available_processors()
   std::chrono::nanoseconds spin{};
   bool pinned = false;                ///< threads are bound to processors,
-  std::uint32_t first_processor = 1;  ///< from this one of those allowed on
-  /// Set: threads of others serve the team, each as a member below the width. Called once, when
-  /// there is something to do for them; may not throw.
+  std::uint32_t first_processor = 1;  ///< beginning at this allowed processor
+  /// Set: borrowed threads serve the team, each as a member below the width. Called once, when the
+  /// first parts are ready; must not throw.
   std::function<void()> lend{};
 };
 
-/// A place of a team that threads of others take for a while, one at a time.
+/// A place in a team that borrowed threads take for a while, one thread at a time.
 class HelperPlace {
  public:
   using Stays = bool (*)(const void* host) noexcept;
 
-  /// Runs parts while there are any. false: it left because `stays(host)` did not hold, or threads
-  /// of a crew have not left the team yet, and the caller has the place visited again. The thread
-  /// that it was sent to.
+  /// Runs parts while there are any. false: the visit ended because `stays(host)` did not hold, or
+  /// because threads of a crew have not left the team yet; the caller then arranges another visit.
+  /// Called by the thread that received the place.
   [[nodiscard]] bool visit(Stays stays, const void* host) noexcept;
-  /// How it waits for its visitor.
+  /// The link for the wait for a visitor.
   [[nodiscard]] ReadyLink& ready_link() noexcept { return link_; }
 
  private:
   friend class Helpers;
   Team* team_ = nullptr;
   std::uint32_t member_ = 0;
-  Turns<> turns_;  // one visit at a time, after each call
+  Turns<> turns_;  // a single visit at a time, after each call
   ReadyLink link_;
 };
 
-/// Has threads that visit.
+/// A source of visiting threads.
 class VisitorSource {
  public:
-  /// Some thread visits `place` when it has time.
+  /// A thread of the source visits `place` when it has time.
   virtual void send_to(std::shared_ptr<HelperPlace> place) noexcept = 0;
 
  protected:
@@ -71,26 +71,27 @@ class Helpers final : public std::enable_shared_from_this<Helpers>, private Visi
   Helpers(const Helpers&) = delete;
   Helpers& operator=(const Helpers&) = delete;
 
-  /// Makes what follows; once. Throws std::bad_alloc.
+  /// Makes the members below; once. Throws std::bad_alloc.
   void prepare();
-  /// The same, and starts a crew, or has threads lent, where nobody else helps; where none can be
-  /// started, the log says so, and all goes on without.
+  /// prepare(), and starts a crew, or borrows threads, if there are no other helpers. If no thread
+  /// can be started, the log says so, and tasks run without helpers.
   void start();
-  /// From here on `threads` threads of `source` help, and the crew, if there is one, no more.
+  /// From this call on `threads` threads of `source` help, and a crew, if there is one, stops
+  /// helping.
   void be_visited(std::shared_ptr<VisitorSource> source, std::size_t threads);
 
-  // Once prepared.
+  // Only once prepared.
 
-  /// Threads of one task, that of its device among them.
+  /// Threads per task, including the device's thread.
   [[nodiscard]] std::uint32_t width() const noexcept { return at_work().width; }
   [[nodiscard]] Team& team() noexcept { return at_work().team; }
 
-  // What helpers are at, for people.
+  // The current work of helpers, for people.
 
   /// Helper `member` begins part `part` of a task of the device of timeline `timeline`, or rests.
   void note(std::uint32_t member, std::uint64_t timeline, std::size_t part) noexcept;
   void note_rest(std::uint32_t member) noexcept;
-  /// The earliest part of a task of that device which a helper runs.
+  /// The earliest part of a task of that device that a helper runs.
   [[nodiscard]] std::optional<std::size_t> earliest(std::uint64_t timeline) const noexcept;
 
  private:
@@ -105,14 +106,14 @@ class Helpers final : public std::enable_shared_from_this<Helpers>, private Visi
     Team team;
     std::vector<HelperPlace> places;
     std::vector<Noted> noted;
-    std::optional<Crew> crew{};  // last: its threads end before what they serve
+    std::optional<Crew> crew{};  // last member: its threads end before the members they use
   };
 
   [[nodiscard]] Work& at_work() const noexcept {
     // acquire: pairs with the release in prepare_locked().
     return *ready_.load(std::memory_order_acquire);
   }
-  /// Under the lock. Throws std::bad_alloc.
+  /// Called with the lock held. Throws std::bad_alloc.
   Work& prepare_locked();
   void start_crew(Work& work) noexcept;
   void come(std::uint32_t parts) noexcept override;
@@ -120,7 +121,7 @@ class Helpers final : public std::enable_shared_from_this<Helpers>, private Visi
   const HelpersOptions options_;
   std::atomic<Work*> ready_{nullptr};
   std::atomic<bool> started_{false};
-  ObjectMutex mutex_;  // guards what follows
+  ObjectMutex mutex_;  // guards the members below
   std::unique_ptr<Work> work_;
   // Constant once the team is visited.
   std::shared_ptr<VisitorSource> source_;

@@ -1,4 +1,4 @@
-// Identity: what a device is from its opening to its end, for its parts. Constant; any thread.
+// Identity: the constants of a device, for its parts, from opening to end. Any thread.
 #pragma once
 
 #include <chrono>
@@ -25,22 +25,22 @@ struct Identity {
   const OwnedTimeline timeline;
   const std::uint64_t id;  ///< the timeline's
   const std::uint32_t fork_generation;
-  const bool simulated;                    ///< always careful, never plain
-  const std::shared_ptr<Runner> runner;    ///< null: a thread of its own
+  const bool simulated;                    ///< every task takes the slow path
+  const std::shared_ptr<Runner> runner;    ///< null: the device has its own thread
   const std::shared_ptr<Helpers> helpers;  ///< with parts of tasks
 
-  /// Whether tasks run where the host says, and parts of them with no other thread.
+  /// True if tasks run where the host says, and their parts run without other threads.
   [[nodiscard]] bool host_runs() const noexcept {
     return simulated || options.mode == Mode::manual;
   }
 
   [[nodiscard]] const std::string& name() const noexcept { return timeline->name(); }
   [[nodiscard]] std::chrono::nanoseconds spin() const noexcept;
-  /// Not ok in a forked child: why nothing can be done there.
+  /// A failed status in a forked child: why the device cannot be used there.
   [[nodiscard]] Status forked() const noexcept;
-  /// Whether this thread runs one of the device's tasks.
+  /// True if this thread runs a task of the device.
   [[nodiscard]] bool inside_own_task() const noexcept;
-  /// Why `what` is no use there.
+  /// Why the operation `what` is refused inside one of the device's own tasks.
   [[nodiscard]] Status own_task_refusal(const char* what) const;
 };
 

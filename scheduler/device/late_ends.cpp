@@ -1,4 +1,4 @@
-// Issuing, reporting, ending in ticket order; and Completion, by which tasks report.
+// Issuing, reporting, ending in ticket order; and Completion, which reports the end of a task.
 #include "scheduler/device/late_ends.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ LateEnds::LateEnds(const Identity& device, Lane<>& lane, Summons& summons, Contr
       trace_(device) {}
 
 std::uint64_t LateEnds::begins_after(std::uint64_t ticket) const noexcept {
-  // What ends as it returns begins when all before it has ended.
+  // A task without finish() ends as it returns: its begin waits for the ends of earlier tickets.
   return lane_.look(ticket).ops().finish == nullptr ? ticket - 1 : in_flight_.room_after(ticket);
 }
 
@@ -35,11 +35,11 @@ void LateEnds::begin(std::uint64_t ticket, AwaitedList handed) noexcept {
   mine.awaited = false;
   mine.reported = {};
   mine.stamp = trace::stamp_if_on();
-  // relaxed, all: a picture for people; pair with the loads in show().
+  // relaxed, all: values for people; pairs with the loads in show().
   mine.ticket.store(ticket, std::memory_order_relaxed);
   mine.label.store(lane_.at(ticket).label, std::memory_order_relaxed);
   mine.since_ns.store(now().time_since_epoch().count(), std::memory_order_relaxed);
-  begun_.store(ticket, std::memory_order_relaxed);  // relaxed: as above
+  begun_.store(ticket, std::memory_order_relaxed);  // relaxed: pairs with the load in begun()
   in_flight_.begin(ticket);
 }
 
@@ -65,7 +65,7 @@ bool LateEnds::hand_over(const Event& event) noexcept {
   try {
     before_allocation();
     Timeline::call(event, [this, kept = Whole::keep(device_.core)] { look_again(); });
-  } catch (...) {  // no memory to be told of its end: the gate waits for that
+  } catch (...) {  // no memory for the callback: the gate waits for the end
     return false;
   }
   return true;
@@ -74,14 +74,14 @@ bool LateEnds::hand_over(const Event& event) noexcept {
 void LateEnds::issued(std::uint64_t ticket, Status failure) noexcept {
   Entry& mine = entry(ticket);
   if (!mine.handed.empty() &&
-      !mine.awaited) {  // a wait alone: it has ended when the hardware is past that
+      !mine.awaited) {  // only waits were issued: the ticket ends when the hardware has passed them
     mine.awaited = true;
     hand_over_->queue->end({Whole::keep(device_.core), ticket});
   }
   end_at_once(ticket, How::issued, std::move(failure));
 }
 
-/// Unless somebody will report it.
+/// Ends the ticket now, unless a thread will report its end.
 void LateEnds::end_at_once(std::uint64_t ticket, How how, Status why) noexcept {
   Entry& mine = entry(ticket);
   const bool awaited = mine.awaited;
@@ -90,7 +90,8 @@ void LateEnds::end_at_once(std::uint64_t ticket, How how, Status why) noexcept {
   device_.timeline->note_issued(ticket);
   if (hand_over_) hand_over_->issued(ticket);
   if (!awaited)
-    in_flight_.reported(ticket, [](std::uint64_t) { return false; });  // not the second to come
+    // issued() below is the second of the two calls, and ends the ticket
+    in_flight_.reported(ticket, [](std::uint64_t) { return false; });
   in_flight_.issued(ticket, [this](std::uint64_t due) { return end(due); });
   tell_consumer();
 }
@@ -102,8 +103,8 @@ void LateEnds::reported(std::uint64_t ticket, Status status) noexcept {
   tell_consumer();
 }
 
-/// The completer: the ticket was issued and reported, and all before it have ended. false: what the
-/// hardware waited for has to end first; look_again() follows.
+/// Called by the completer: the ticket was issued and reported, and all earlier tickets have ended.
+/// false: an event that the hardware waits for must end first; look_again() follows.
 bool LateEnds::end(std::uint64_t ticket) noexcept {
   Entry& mine = entry(ticket);
   if (!std::ranges::all_of(mine.handed,
@@ -130,14 +131,14 @@ bool LateEnds::end(std::uint64_t ticket) noexcept {
     ending_.drop(ticket, mine.how == How::skipped ? End::skipped : End::cancelled, why);
     return true;
   }
-  // An earlier one may have failed since.
+  // An earlier task may have failed since.
   if (const Status reason = control_.skip_reason(); !reason.ok()) {
     ending_.drop(ticket, End::skipped, reason);
     return true;
   }
   bool refused = mine.how == How::refused;
   if (!handed.empty()) {
-    // As at a gate, and whatever the task says, which found nothing good.
+    // Checked as at a gate, regardless of the task's own report: the task may have read bad values.
     Status bad = ending_.refusal_by(handed, ticket, note);
     refused = !bad.ok();
     if (refused) why = std::move(bad);
@@ -152,7 +153,7 @@ bool LateEnds::end(std::uint64_t ticket) noexcept {
   return true;
 }
 
-/// A task that was issued; destroys it where that is well.
+/// How an issued task ended; destroys the callable of a task that ended well.
 Status LateEnds::how_it_went(std::uint64_t ticket, Entry& entry) noexcept {
   void* const callable = lane_.at(ticket).callable;
   const TaskOps& ops = lane_.look(ticket).ops();
@@ -161,13 +162,14 @@ Status LateEnds::how_it_went(std::uint64_t ticket, Entry& entry) noexcept {
   return status;
 }
 
-/// What a ticket was not due for may have ended.
+/// An event that delayed a ticket's end may have ended.
 void LateEnds::look_again() noexcept {
   in_flight_.drain([this](std::uint64_t due) { return end(due); });
   tell_consumer();
 }
 
-/// Nobody else does, where the end of the last task is all that it waits for.
+/// Needed when the consumer waits only for the end of the last task: no other call wakes the
+/// consumer then.
 void LateEnds::tell_consumer() noexcept {
   if (!lane_.closed() || lane_.tickets() != device_.timeline->completed()) return;
   if (device_.runner) {
@@ -183,8 +185,8 @@ void LateEnds::show(Snapshot& snapshot) const {
   if (begun < first) return;
   snapshot.in_flight = begun - first + 1;
   const Entry& oldest = entries_[first % entries_.size()];
-  // relaxed, all: pair with the stores in begin(). Looked at again: it may have ended, and its
-  // entry be another's.
+  // relaxed, all: pairs with the stores in begin(). The ticket is checked last: the ticket may have
+  // ended, and another ticket may use the entry.
   const char* const label = oldest.label.load(std::memory_order_relaxed);
   const std::chrono::nanoseconds since(oldest.since_ns.load(std::memory_order_relaxed));
   if (label == nullptr || oldest.ticket.load(std::memory_order_relaxed) != first) return;

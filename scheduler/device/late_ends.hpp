@@ -1,6 +1,7 @@
 // LateEnds: the tickets of a device that issues tasks and learns later that they have ended (S23):
-// how many are in flight, what their ends need, and the thread that ends them, in ticket order: the
-// completer. That is whichever thread learns that a ticket ended, the consumer or a Completion's.
+// the tickets in flight, the data that their ends need, and the thread that ends them in ticket
+// order: the completer. The completer is whichever thread learns that a ticket ended, the consumer
+// or a Completion's thread.
 #pragma once
 
 #include <atomic>
@@ -22,33 +23,34 @@ namespace heddle::sched {
 
 class LateEnds {
  public:
-  /// `ending` ends by running() and trace(). Throws std::bad_alloc.
+  /// `ending` ends tickets with running() and trace(). Throws std::bad_alloc.
   LateEnds(const Identity& device, Lane<>& lane, Summons& summons, Control& control,
            Ending& ending);
 
-  // The consumer.
+  // Called by the consumer.
 
-  /// The last ticket that it has begun. Any thread.
+  /// The last ticket that the consumer has begun. Any thread.
   [[nodiscard]] std::uint64_t begun() const noexcept {
-    // relaxed: pairs with the store in begin(): the consumer's own; a number for others.
+    // relaxed: pairs with the store in begin(): the consumer reads its own store; other threads
+    // only show the number.
     return begun_.load(std::memory_order_relaxed);
   }
-  /// What has to have ended before `ticket` begins.
+  /// The ticket that must have ended before `ticket` begins.
   [[nodiscard]] std::uint64_t begins_after(std::uint64_t ticket) const noexcept;
-  /// The next ticket, whose task will be issued, or not run at all. `handed`: what it comes after,
-  /// some of which the hardware waits for; null: it waits for nothing.
+  /// Begins the next ticket, whose task will be issued, or not run at all. `handed`: predecessors
+  /// of the task, some of which the hardware waits for; null: the hardware waits for none.
   void begin(std::uint64_t ticket, AwaitedList handed) noexcept;
-  /// What a gate waits for on account of `event`, where hardware can wait for the rest: that it is
-  /// issued. Else `event` itself.
+  /// The event that a gate waits for in place of `event`: the issue of `event`'s task if the
+  /// hardware can wait for the rest; otherwise `event`.
   [[nodiscard]] Event gate_of(const Event& event) const noexcept;
-  /// Whether the hardware waits for `event`, which is issued, before what is issued from here on.
+  /// True if the hardware waits for the issued `event` before tasks issued from now on.
   [[nodiscard]] bool hand_over(const Event& event) noexcept;
-  /// Somebody will report the ticket that is being issued.
+  /// A thread will report the end of the ticket that is being issued.
   void expect_report(std::uint64_t ticket) noexcept { entry(ticket).awaited = true; }
-  /// It was issued; not ok: that failed.
+  /// The ticket was issued; a failed status: issuing failed.
   void issued(std::uint64_t ticket, Status failure) noexcept;
-  /// What does not wait for a report, once it has begun: a task that ran, and has no callable any
-  /// more; and what Ending calls refused, and dropped.
+  /// Ends of tickets that wait for no report, once begun: a task that ran and whose callable is
+  /// destroyed, and tasks refused or dropped (see Ending).
   void ran(std::uint64_t ticket) noexcept { end_at_once(ticket, How::ran, {}); }
   void refused(std::uint64_t ticket, Status why) noexcept {
     end_at_once(ticket, How::refused, std::move(why));
@@ -59,9 +61,9 @@ class LateEnds {
 
   // Any thread.
 
-  /// The task has ended. Once, by what expect_report() announced.
+  /// The task has ended. Called once, by the thread that expect_report() announced.
   void reported(std::uint64_t ticket, Status status) noexcept;
-  /// The first ticket that has not ended, if it has begun.
+  /// Shows the first ticket that has not ended, if the ticket has begun.
   void show(Snapshot& snapshot) const;
 
   /// See HardwareQueue::give(). Throws std::bad_alloc.
@@ -74,17 +76,17 @@ class LateEnds {
 
  private:
   enum class How : std::uint8_t { issued, ran, refused, skipped, cancelled };
-  /// What the end of a ticket needs. Written by the consumer, but for `reported`.
+  /// The data that the end of a ticket needs. The consumer writes every member except `reported`.
   struct Entry {
-    std::atomic<std::uint64_t> ticket{0};  // with the next two, for people
+    std::atomic<std::uint64_t> ticket{0};  // with the next two members, for people
     std::atomic<const char*> label{nullptr};
     std::atomic<std::int64_t> since_ns{0};
     How how = How::issued;
-    bool awaited = false;  // somebody will report it
-    Status why;            // why it ends so
-    AwaitedList handed;    // ends before it
+    bool awaited = false;  // a thread will report the end
+    Status why;            // the reason for this end
+    AwaitedList handed;    // predecessors that end before the ticket
     Status reported;
-    std::uint64_t stamp = 0;  // when it began; 0: not traced
+    std::uint64_t stamp = 0;  // when the task began; 0: not traced
   };
 
   void end_at_once(std::uint64_t ticket, How how, Status why) noexcept;
@@ -106,7 +108,7 @@ class LateEnds {
   std::atomic<std::uint64_t> begun_{0};
   std::shared_ptr<HandOver> hand_over_;  // constant once there are tasks; null: no hardware waits
 
-  // The completer's, as InFlight hands them on.
+  // Used by the completer; InFlight hands them from one completer to the next.
   RunningTask running_;
   TaskTrace trace_;
 };

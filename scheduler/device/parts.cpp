@@ -1,5 +1,5 @@
-// Tasks in parts: what helps with them, when they are submitted; how they run, on the thread that
-// runs the task and on those that help.
+// Tasks in parts: prepares helpers at submission, and runs the parts on the task's thread and its
+// helpers.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@
 namespace heddle::sched {
 namespace {
 
-/// Of one task, on the stack of the thread that runs it.
+/// The state of one task in parts, on the stack of the thread that runs the task.
 class PartsRun {
  public:
   PartsRun(const Parts& parts, TaskContext& task, const Cut& cut)
@@ -59,20 +59,21 @@ class PartsRun {
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
   void run_as_member(std::uint32_t row, std::uint32_t member) noexcept;
-  /// On the thread that runs the task.
+  /// Called on the thread that runs the task.
   void run_here(std::size_t part) noexcept {
     task_.device->parts().note(part);
     run(part);
   }
   void run(std::size_t part) noexcept;
-  /// Whether the part may begin: nobody has asked to stop, and none before it has failed.
+  /// True if the part may begin: no stop was requested, and no earlier part has failed.
   [[nodiscard]] bool begins(std::size_t part) noexcept {
     if (stop_.stop_requested()) return note_left(), false;
-    // relaxed: who misses a failure begins as if it had come later; no part before it is left out.
+    // relaxed: pairs with the store in run(); a part that misses a failure begins as if the failure
+    // had come later, and no part before the failed one is left out.
     return part < failed_.load(std::memory_order_relaxed);
   }
   void note_left() noexcept {
-    // relaxed: read once all parts have ended.
+    // relaxed: pairs with the load in ended(), once all parts have ended.
     left_.store(true, std::memory_order_relaxed);
   }
 
@@ -80,11 +81,13 @@ class PartsRun {
   TaskContext& task_;
   const Identity& device_;
   const Cut cut_;
-  const Cut rows_;  // of parts, which threads claim together: one each, unless they are very many
+  // rows of parts: a thread claims a row at a time; a single part each, unless there are very many
+  // parts
+  const Cut rows_;
   const std::stop_token stop_;
-  std::atomic<bool> left_{false};          // parts, since somebody asked to stop
-  std::atomic<std::size_t> failed_{none};  // the first part that did
-  std::mutex mutex_;                       // guards what follows, and changes of failed_
+  std::atomic<bool> left_{false};          // parts were left out after a stop request
+  std::atomic<std::size_t> failed_{none};  // the first failed part
+  std::mutex mutex_;                       // guards failure_, and changes of failed_
   Status failure_;
 };
 
@@ -114,15 +117,16 @@ void PartsRun::run(std::size_t part) noexcept {
   }
   if (ended.ok()) return;
   const std::lock_guard lock(mutex_);
-  // relaxed, both: changed under the lock; pairs with the load in begins().
+  // relaxed, here and in the store: changed under the lock; pairs with the load in begins().
   if (part >= failed_.load(std::memory_order_relaxed)) return;
   failed_.store(part, std::memory_order_relaxed);
   failure_ = std::move(ended);
 }
 
-/// All parts that began have ended.
+/// Called once all begun parts have ended.
 Status PartsRun::ended() {
-  // relaxed, here and in the load of left_: the ends of the parts come before.
+  // relaxed, here and in the load of left_: pairs with the stores in run() and note_left(); the
+  // ends of the parts come before this call.
   if (const std::size_t part = failed_.load(std::memory_order_relaxed); part != none) {
     const ErrorCode code = failure_.code();
     std::exception_ptr exception = failure_.exception();
@@ -130,7 +134,7 @@ Status PartsRun::ended() {
                code, [&] { return cut_.describe(part) + ", failed"; }, std::move(failure_))
         .with_exception(std::move(exception));
   }
-  // relaxed: as above.
+  // relaxed: pairs with the store in note_left(), as said above.
   if (!left_.load(std::memory_order_relaxed)) return {};
   return Status(ErrorCode::cancelled, [&] {
     return fmt::format("asked to stop before all {} parts had begun", cut_.parts);
@@ -181,7 +185,7 @@ Status TaskDevice::prepare_parts(Label label, bool empty,
           device.name(), label.c_str());
     });
   }
-  if (device.fork_generation != fork_generation()) return {};  // the submission says so
+  if (device.fork_generation != fork_generation()) return {};  // the submission reports the fork
   try {
     device.host_runs() ? device.helpers->prepare() : device.helpers->start();
   } catch (const std::bad_alloc&) {

@@ -23,7 +23,7 @@ std::string Cut::describe(std::size_t part) const {
 }
 
 void RunningParts::begin(const Cut& cut) noexcept {
-  // relaxed, here and below: a picture for people; pair with the loads in show().
+  // relaxed, here and below: values for people; pairs with the loads in show().
   constexpr auto order = std::memory_order_relaxed;
   count_.store(cut.count, order);
   each_.store(cut.each, order);
@@ -32,7 +32,8 @@ void RunningParts::begin(const Cut& cut) noexcept {
 }
 
 void RunningParts::show(Snapshot& snapshot, const Identity& device) const {
-  // relaxed, here and below: as above. What belongs to two tasks may be mixed for a moment.
+  // relaxed, here and below: pairs with the stores in begin() and note(). Values of two tasks may
+  // be mixed for a moment.
   constexpr auto order = std::memory_order_relaxed;
   const Cut cut{count_.load(order), parts_.load(order), each_.load(order), longer_.load(order)};
   std::optional<std::size_t> part = device.helpers->earliest(device.id);

@@ -1,5 +1,5 @@
-// RunningParts: how the range of a task is cut, and which of its parts runs, for people. The thread
-// that runs the task writes; any thread reads.
+// RunningParts: how the range of a task is cut into parts, and which part runs, for people. The
+// thread that runs the task writes; any thread reads.
 #pragma once
 
 #include <atomic>
@@ -11,10 +11,11 @@
 
 namespace heddle::sched {
 
-/// A range of indices, cut: each part has `each` of them, the first `longer` one more, the last
-/// what is left. Parts that are no range of indices have a `count` of 0.
+/// A cut range of indices: each part has `each` indices, the first `longer` parts have an extra
+/// index, and the last part has the rest. Parts that are not a range of indices have a `count` of
+/// 0.
 struct Cut {
-  /// By `grain`, or, if that is 0, evenly in at most `parts_wanted`.
+  /// Cuts by `grain`, or, if `grain` is 0, evenly into at most `parts_wanted` parts.
   [[nodiscard]] static Cut of(std::size_t count, std::size_t grain,
                               std::size_t parts_wanted) noexcept;
   [[nodiscard]] std::size_t from(std::size_t part) const noexcept {
@@ -32,19 +33,21 @@ struct Cut {
 class alignas(tuning::line_bytes) RunningParts {
  public:
   void begin(const Cut& cut) noexcept;
-  /// The device's own thread begins a part, or has none.
+  /// The device's own thread begins a part; note_rest(): it runs no part.
   void note(std::size_t part) noexcept {
-    // relaxed, here and below: a picture for people; pairs with the load in show().
+    // relaxed, here and below: a number for people; pairs with the load in show().
     next_.store(part + 1, std::memory_order_relaxed);
   }
-  void note_rest() noexcept { next_.store(0, std::memory_order_relaxed); }  // relaxed: as above
+  // relaxed: pairs with the load in show()
+  void note_rest() noexcept { next_.store(0, std::memory_order_relaxed); }
 
-  /// The earliest part that runs of the task that `snapshot` is of.
+  /// Shows the earliest running part of the task that `snapshot` shows.
   void show(Snapshot& snapshot, const Identity& device) const;
 
  private:
-  std::atomic<std::size_t> count_{0}, parts_{0}, each_{0}, longer_{0};  // of the latest such task
-  std::atomic<std::size_t> next_{0};                                    // 1 + part; 0: none
+  // of the latest task with parts
+  std::atomic<std::size_t> count_{0}, parts_{0}, each_{0}, longer_{0};
+  std::atomic<std::size_t> next_{0};  // 1 + part; 0: none
 };
 
 }  // namespace heddle::sched

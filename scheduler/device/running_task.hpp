@@ -1,4 +1,4 @@
-// RunningTask: what a device's consumer is at, for people. The consumer writes it; any thread
+// RunningTask: the current task of a device's consumer, for people. The consumer writes; any thread
 // reads.
 #pragma once
 
@@ -12,12 +12,12 @@ namespace heddle::sched {
 
 class RunningTask {
  public:
-  /// A task that runs.
+  /// A task runs.
   void run(const char* label) noexcept {
-    // relaxed: pairs with the load in label(): for people, ordering nothing.
+    // relaxed: pairs with the load in label(): a text for people, ordering no memory.
     label_.store(label, std::memory_order_relaxed);
   }
-  /// A task that does not run yet, and the end of that look.
+  /// The consumer looks at a task that does not run yet; end_look(): the look ends.
   void begin_look(const char* label) noexcept {
     run(label);
     set_looking(true);
@@ -25,12 +25,12 @@ class RunningTask {
   void end_look() noexcept { set_looking(false); }
   /// No task runs.
   void rest() noexcept { run(nullptr); }
-  /// When tasks begin, roughly: a clock that costs little, read now and then.
+  /// Notes when tasks begin, roughly: reads a cheap clock now and then.
   void note_time(const Identity& device) noexcept;
 
-  /// The label of the task that the consumer is at; "" when none.
+  /// The label of the consumer's current task; "" without one.
   [[nodiscard]] const char* label() const noexcept {
-    // relaxed: pairs with the store in run(); inside the task it is its own.
+    // relaxed: pairs with the store in run(); a task reads the store of its own thread.
     const char* const text = label_.load(std::memory_order_relaxed);
     return text != nullptr ? text : "";
   }
@@ -44,7 +44,7 @@ class RunningTask {
   }
 
   std::atomic<const char*> label_{nullptr};
-  std::atomic<bool> looking_{false};  // at that task, which does not run yet
+  std::atomic<bool> looking_{false};  // the task does not run yet
   std::atomic<std::int64_t> clock_ns_{0};
 };
 

@@ -1,4 +1,4 @@
-// What a device is at, for people and watchdogs: counters and snapshots. Any thread.
+// The state of a device, for people and watchdogs: counters and snapshots. Any thread.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -48,12 +48,12 @@ void RunningTask::note_time(const Identity& device) noexcept {
       device.simulated
           ? now().time_since_epoch()
           : std::chrono::seconds(coarse.tv_sec) + std::chrono::nanoseconds(coarse.tv_nsec);
-  // relaxed: pairs with the load in show(); orders nothing.
+  // relaxed: pairs with the load in show(); orders no memory.
   clock_ns_.store(time.count(), std::memory_order_relaxed);
 }
 
 void RunningTask::show(Snapshot& snapshot) const {
-  // relaxed, here and below: a picture for people; pair with the stores above and in run().
+  // relaxed, here and below: values for people; pairs with the stores above and in run().
   const char* const label = label_.load(std::memory_order_relaxed);
   if (label == nullptr || looking_.load(std::memory_order_relaxed)) return;
   const std::chrono::nanoseconds since(clock_ns_.load(std::memory_order_relaxed));

@@ -1,4 +1,4 @@
-// Submitting by handles: TaskDevice, TicketGuard and PlainTicket hand on to their device.
+// Submission by handles: TaskDevice, TicketGuard and PlainTicket forward to their device.
 #include "scheduler/device/device_core.hpp"
 #include "scheduler/device/empty_handle.hpp"
 #include "scheduler/device/ticket_guard.hpp"

@@ -1,5 +1,5 @@
-// Summons: how a device's consumer is called to work: its own worker is woken, or its runner is
-// asked for a turn. Any thread, unless said otherwise.
+// Summons: calls a device's consumer to work: wakes the device's own worker, or asks its runner for
+// a turn. Any thread, unless said otherwise.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class alignas(tuning::line_bytes) Summons {
   explicit Summons(const Identity& device) noexcept
       : doorbell_(device.runner != nullptr), device_(device) {}
 
-  /// After a task was published.
+  /// Called after a task was published.
   void call() noexcept {
     if (!quiet()) [[unlikely]]
       call_closely();
@@ -28,11 +28,12 @@ class alignas(tuning::line_bytes) Summons {
   /// call() in two parts.
   [[nodiscard]] bool quiet() const noexcept { return doorbell_.quiet(); }
   void call_closely() noexcept;
-  /// For a consumer without a thread: something may have changed, and it will look after this.
+  /// For a consumer without its own thread: its inputs may have changed, and the consumer looks
+  /// after this call.
   void look() noexcept {
     if (turns_.ask()) device_.runner->run(device_.core);
   }
-  /// For a consumer with one: it looks again, from its sleep if need be.
+  /// For a consumer with its own thread: the consumer looks again, and wakes if it sleeps.
   void rouse() noexcept {
     if (doorbell_.ring()) wake();
   }
@@ -41,8 +42,8 @@ class alignas(tuning::line_bytes) Summons {
     return wakes_.load(std::memory_order_relaxed);
   }
 
-  // The worker, out of work. It looks once more between the first two of these, and then sleeps or
-  // takes the first back.
+  // For the worker, out of work. The worker calls about_to_sleep(), looks once more, and then calls
+  // sleep(), or stay_up(), which takes about_to_sleep() back.
 
   void about_to_sleep() noexcept { doorbell_.park(); }
   void sleep() noexcept { parker_.park(); }
@@ -50,28 +51,29 @@ class alignas(tuning::line_bytes) Summons {
 
   // Turns.
 
-  /// The consumer found nothing. true: its turn is over; false: it has to look again, as `known`
-  /// requests, 1 at first, have become more.
+  /// The consumer found no task. true: its turn is over; false: the consumer must look again,
+  /// because the number of requests, `known` (1 at first), has grown.
   [[nodiscard]] bool end_turn(std::uint64_t& known) noexcept { return turns_.end(known); }
-  /// Instead of a turn that was to be seen to: others will ask for one.
+  /// Ends a requested turn without running it: other threads will request the turn.
   void give_turn_back() noexcept {
     std::uint64_t known = 1;
     while (!turns_.end(known)) {
     }
   }
-  /// By which the device waits for a turn in a pool; belongs to the thread that sees to it.
+  /// The link by which the device waits for a turn in a pool; owned by the thread that arranges the
+  /// turn.
   [[nodiscard]] ReadyLink& ready_link() noexcept { return ready_link_; }
-  /// Links devices that wait for a turn on one thread; belongs to that thread.
+  /// Links devices waiting for a turn on a thread; owned by that thread.
   [[nodiscard]] std::shared_ptr<DeviceCore>& next_ready() noexcept { return next_ready_; }
-  /// true: the caller puts a look off, and calls put_on() before it looks.
+  /// true: the caller postpones a look, and calls put_on() before the look.
   [[nodiscard]] bool put_off() noexcept {
-    // acq_rel: pairs with the release in put_on(). If it is still raised, the thread that raised it
-    // looks after this.
+    // acq_rel: pairs with the release in put_on(). If the flag is still raised, the raising thread
+    // looks after this call.
     return !put_off_.exchange(true, std::memory_order_acq_rel);
   }
   void put_on() noexcept {
-    // acq_rel: release pairs with the exchange in put_off(); acquire: a thread that found it raised
-    // came before, so this look sees the event done.
+    // acq_rel: release pairs with the exchange in put_off(); acquire: a thread that found the flag
+    // raised came before: the following look sees the event done.
     put_off_.exchange(false, std::memory_order_acq_rel);
   }
 
@@ -80,7 +82,7 @@ class alignas(tuning::line_bytes) Summons {
 
   Doorbell<> doorbell_;
   Turns<> turns_;
-  ReadyLink ready_link_;  // a thread that asks for a turn has the line before
+  ReadyLink ready_link_;  // a thread that asks for a turn has already fetched the previous line
   const Identity& device_;
   std::atomic<std::uint64_t> wakes_{0};
   Parker parker_;

@@ -14,7 +14,7 @@ bool within_part(const TaskContext* task) noexcept {
   return false;
 }
 
-/// A part, noted while it runs.
+/// Runs a part, and notes the part meanwhile.
 struct Noting {
   DeviceCore& device;
   const std::uint64_t timeline;
@@ -29,7 +29,7 @@ struct Noting {
   void run(std::uint32_t part, std::uint32_t member) const noexcept {
     if (member == 0) {
       run_here(part, member);
-      return device.parts().note_rest();  // it may wait for the others from here on
+      return device.parts().note_rest();  // the member may wait for other parts from here on
     }
     helpers.note(member, timeline, part);
     function(context, part, member);

@@ -1,5 +1,5 @@
-// TaskParts: who runs the numbered parts of the running task, whatever the mode of its device; the
-// one way in which parts are shared out.
+// TaskParts: runs the numbered parts of the running task, whatever the mode of its device; the only
+// way in which parts are shared among threads.
 #pragma once
 
 #include <array>
@@ -15,19 +15,20 @@
 namespace heddle::sched {
 
 enum class Sharing : std::uint8_t {
-  together,     ///< by the task's thread and those that help
-  in_order,     ///< by the task's thread alone
-  interleaved,  ///< by that one too, as so many processors might: see run_interleaved()
+  together,  ///< by the task's thread and its helpers
+  in_order,  ///< by the task's thread alone
+  /// by the task's thread alone, in the order of many processors: see run_interleaved()
+  interleaved,
 };
 
-/// A part that runs a task itself leaves the helpers to others: what is nested takes no more
+/// A part that runs a nested task leaves the helpers to other tasks: nested parts take no more
 /// threads.
 [[nodiscard]] Sharing sharing_of(const TaskContext& task) noexcept;
 
-/// As many parts have begun as there are processors, and the seed says which of them runs next.
-/// Between two of them other devices go on. `begins(part)`: whether it may, asked in ascending
-/// order; false: none after it does either. `run(part, member)`: no two parts that have begun have
-/// one member, which is below `width`. How many parts have begun.
+/// Simulates as many processors as `width`: that many parts have begun, and the seed says which of
+/// them runs next. Between two parts other devices continue. `begins(part)`: whether the part may
+/// begin, asked in ascending order; false: no later part begins either. `run(part, member)`: no two
+/// begun parts share a member, which is below `width`. Returns how many parts have begun.
 template <class Begins, class Run>
 std::uint32_t run_interleaved(Hooks& simulation, std::uint32_t width, std::size_t parts,
                               const Begins& begins, const Run& run) {
@@ -49,18 +50,18 @@ std::uint32_t run_interleaved(Hooks& simulation, std::uint32_t width, std::size_
   }
 }
 
-/// On the thread that runs the task, within it.
+/// Used on the thread that runs the task, inside the task.
 class TaskParts {
  public:
-  /// Of the innermost task of this thread. Outside tasks nobody helps.
+  /// For the innermost task of this thread. Outside tasks there are no helpers.
   TaskParts() noexcept : task_(current_task()) {}
 
-  /// Whether several parts would be one after the other on this thread and nothing else.
+  /// True if several parts would simply run in sequence on this thread.
   [[nodiscard]] bool alone() const noexcept;
   /// Calls `function(context, part, member)` for each part in [0, parts), begun in ascending order,
-  /// and returns when all have ended. `member`: below Helpers::width(), as for PartFunction. Once
-  /// `stop` is requested no more begin; returns how many were not run. What runs meanwhile is seen
-  /// in snapshots of the device. The device's helpers have been prepared.
+  /// and returns when all begun parts have ended. `member`: below Helpers::width(), as for
+  /// PartFunction. Once `stop` is requested no more parts begin; returns how many were not run.
+  /// Snapshots of the device show the running part. The device's helpers must be prepared.
   std::uint32_t run(std::uint32_t parts, PartFunction function, void* context,
                     const std::stop_token& stop) const noexcept;
 

@@ -1,5 +1,5 @@
-// TaskTrace: what a device's consumer notes down for a trace: a task begins where the one before it
-// ended, unless something came between. The consumer.
+// TaskTrace: a consumer's records for a trace: a task begins where the previous task ended, unless
+// another record came between. The consumer.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,16 @@ class TaskTrace {
  public:
   explicit TaskTrace(const Identity& device) noexcept : device_(device) {}
 
-  /// What is traced next begins now.
+  /// The next record begins now.
   void begin() noexcept { until_ = trace::stamp_if_on(); }
-  /// The same, at an earlier `stamp`, if nothing was traced since; 0: that was before the trace.
+  /// The next record begins at the earlier `stamp` if no record was made since; 0: the stamp is
+  /// from before the trace.
   void begin_at(std::uint64_t stamp) noexcept { until_ = stamp == 0 ? 0 : std::max(until_, stamp); }
-  /// While it is on: the task ends now.
+  /// While tracing is on: the task ends now.
   void end_task(const char* label, std::uint64_t ticket, trace::Ended ended) noexcept {
     until_ = trace::record_task(until_, device_.id, label, ticket, ended);
   }
-  /// What began last was the callbacks of `ticket`.
+  /// The latest record to begin was the callbacks of `ticket`.
   void end_callbacks(std::uint64_t ticket) noexcept {
     if (until_ == 0 || !trace::on()) return;
     trace::record_pause(trace::Kind::callbacks, device_.id, device_.id, ticket, until_);
@@ -31,7 +32,7 @@ class TaskTrace {
 
  private:
   const Identity& device_;
-  std::uint64_t until_ = 0;  // when what was traced last ended; 0, or long ago: before the trace
+  std::uint64_t until_ = 0;  // end of the latest record; 0, or long ago: before the trace
 };
 
 }  // namespace heddle::sched

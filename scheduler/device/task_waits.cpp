@@ -15,7 +15,7 @@
 
 namespace heddle::sched {
 
-/// Says in snapshots what the running task waits for.
+/// Shows the event that the running task waits for in snapshots.
 class TaskWaits::Shown {
  public:
   Shown(TaskWaits& waits, const Event& event) noexcept
@@ -35,7 +35,7 @@ class TaskWaits::Shown {
   const std::uint64_t since_;
 };
 
-/// Notes in the graph of waits what the running task waits for, unless that would close a cycle.
+/// Notes the running task's wait in the graph of waits, unless it would close a cycle.
 class TaskWaits::InGraph {
  public:
   InGraph(TaskWaits& waits, const Event& event, WaitManner manner,
@@ -59,7 +59,7 @@ class TaskWaits::InGraph {
 
 namespace {
 
-/// A runner's callback at a point in time, if there is one, while this lives.
+/// A runner's callback at a point in time, if one is given, for the lifetime of this object.
 class Alarm {
  public:
   Alarm(Runner& runner, std::optional<Event::Clock::time_point> when,
@@ -72,7 +72,7 @@ class Alarm {
   }
   Alarm(const Alarm&) = delete;
   Alarm& operator=(const Alarm&) = delete;
-  /// The runner keeps time, or needs not.
+  /// True if the runner has a timer, or needs none.
   [[nodiscard]] bool set() const noexcept { return !when_ || call_ != 0; }
 
  private:
@@ -84,7 +84,7 @@ class Alarm {
 }  // namespace
 
 Waited TaskWaits::in_task(const Event& event, Deadline deadline, bool heeds_stop) noexcept {
-  // Where nobody holds this device any more, and somebody keeps the time.
+  // Set when the device has no handles any more and an alarm exists for the end of its time.
   const Deadline end = drain_.until();
   const bool bounded =
       heeds_stop && end && (!device_.runner || drain_.keeps()) && (!deadline || *end < *deadline);
@@ -93,13 +93,13 @@ Waited TaskWaits::in_task(const Event& event, Deadline deadline, bool heeds_stop
   const Limits limits{until, deadline.has_value(), heeds_stop};
   if (Fiber* const fiber = current_task()->fiber; fiber != nullptr)
     waited = suspend(*fiber, event, limits);
-  // The thread may be the one that is to end what it would sleep for.
+  // A sleep could block the very thread that must end the event.
   if (!waited && device_.runner && !until) return refuse_memory(event);
   if (!waited) waited = sleep(event, event, limits);
   return bounded && *waited == Waited::late ? Waited::stopped : *waited;
 }
 
-/// There is no memory for leaving this thread to others meanwhile.
+/// No memory to suspend the task and leave this thread to other devices.
 Waited TaskWaits::refuse_memory(const Event& event) noexcept {
   refusal_ = Status(ErrorCode::exhausted, [&] {
     return fmt::format("device '{}': no memory to wait for {}", device_.name(), event.to_string());
@@ -107,7 +107,7 @@ Waited TaskWaits::refuse_memory(const Event& event) noexcept {
   return Waited::refused;
 }
 
-/// Leaves the running task's fiber until `event` is done; nullopt: it cannot.
+/// Leaves the running task's fiber until `event` is done; nullopt: the task cannot be suspended.
 std::optional<Waited> TaskWaits::suspend(Fiber& fiber, const Event& event,
                                          const Limits& limits) noexcept {
   const Deadline& deadline = limits.deadline;
@@ -139,12 +139,12 @@ std::optional<Waited> TaskWaits::suspend(Fiber& fiber, const Event& event,
     }
     Timeline::of(event)->uncall(call);
     return waited;
-  } catch (...) {  // no memory for it
+  } catch (...) {  // no memory to suspend
     return std::nullopt;
   }
 }
 
-/// Holds the thread up until `until` is done, for the sake of `event`.
+/// Blocks the thread until `until` is done, which stands for `event`.
 Waited TaskWaits::sleep(const Event& event, const Event& until, const Limits& limits) noexcept {
   const Deadline& deadline = limits.deadline;
   const std::stop_token stop = limits.heeds_stop ? this_task::stop_token() : std::stop_token();
@@ -168,7 +168,7 @@ Waited TaskWaits::sleep(const Event& event, const Event& until, const Limits& li
       while (!ended() && parker->park(deadline)) {
       }
       Timeline::of(until)->uncall(call);
-    } catch (...) {  // no memory to be woken
+    } catch (...) {  // no memory for a parker or callback
       while (!ended() && !late()) std::this_thread::sleep_for(tuning::pause_without_memory);
     }
   }
@@ -184,13 +184,13 @@ std::optional<Waited> TaskWaits::at_gate(const Event& event, const Event& until)
 
 bool TaskWaits::for_own(const Event& event) noexcept {
   if (Timeline::has_ended(event)) return true;
-  // Without memory to be called back the thread waits here.
+  // Without memory for a callback, the thread waits here.
   if (device_.runner && arm(event, event) != Waited::refused) return Timeline::has_ended(event);
   return sleep(event, event, {{}, false, false}) == Waited::done;
 }
 
-/// Sees to it that this device looks again once `until` is done, for the sake of `event`; else how
-/// its wait ended at once.
+/// Arranges another look of this device once `until`, the substitute of `event`, is done; else
+/// returns how the wait ended at once.
 std::optional<Waited> TaskWaits::arm(const Event& event, const Event& until) noexcept {
   if (armed_.call != 0 && armed_.until.device_id() == until.device_id() &&
       armed_.until.ticket() == until.ticket()) {
@@ -205,7 +205,7 @@ std::optional<Waited> TaskWaits::arm(const Event& event, const Event& until) noe
     armed_.call = Timeline::call(until, [self = Whole::watch(device_.core)] {
       if (const auto core = self.lock()) Whole::look_later(*core);
     });
-  } catch (...) {  // no memory to be called back
+  } catch (...) {  // no memory for the callback
     WaitGraph::leave(task, {});
     return refuse_memory(event);
   }
@@ -222,7 +222,7 @@ std::optional<Waited> TaskWaits::arm(const Event& event, const Event& until) noe
 }
 
 std::uint64_t TaskWaits::stamp() const noexcept {
-  // Beside tasks in flight, whose ends are traced meanwhile, it would not nest.
+  // Beside tasks in flight, whose ends are traced meanwhile, the record would not nest.
   return device_.options.in_flight == 0 ? trace::stamp_if_on() : 0;
 }
 

@@ -1,5 +1,5 @@
-// TaskWaits: the waits of a device's consumer: of its running task, and of the gate of the next
-// one. The consumer.
+// TaskWaits: the waits of a device's consumer: the waits of the running task, and the waits of the
+// next task's gate. The consumer.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ class TaskWaits {
 
   /// See wait_here(): inside a task of this device.
   [[nodiscard]] Waited in_task(const Event& event, Deadline deadline, bool heeds_stop) noexcept;
-  /// For `event`, which the next task comes after, or for what stands for it; nullopt: not yet, and
-  /// the device will look again.
+  /// Waits for `event`, a predecessor of the next task, or for `until`, which stands for it;
+  /// nullopt: still pending, and the device will look again.
   [[nodiscard]] std::optional<Waited> at_gate(const Event& event, const Event& until) noexcept;
-  /// For an earlier ticket of this device that the next one may not begin before; false: not yet,
-  /// and the device will look again. Nothing else ends this wait.
+  /// Waits for an earlier ticket of this device that must end before the next ticket begins; false:
+  /// still pending, and the device will look again. The wait has no other way to end.
   [[nodiscard]] bool for_own(const Event& event) noexcept;
-  /// That gate is passed, or given up.
+  /// The gate is passed, or given up.
   void leave_gate() noexcept;
   /// Why the latest wait was refused.
   [[nodiscard]] Status take_refusal() noexcept { return std::exchange(refusal_, {}); }
@@ -40,7 +40,7 @@ class TaskWaits {
  private:
   class Shown;
   class InGraph;
-  /// What ends a wait before its event is done; `timed`: its user says when.
+  /// Reasons to end a wait before its event is done; `timed`: the user set the deadline.
   struct Limits {
     Deadline deadline;
     bool timed = false;
@@ -49,9 +49,9 @@ class TaskWaits {
   /// The event of the next task's gate that will make this device look again.
   struct Armed {
     Event event;
-    Event until;  ///< that, or what stands for it
+    Event until;  ///< `event`, or its substitute
     std::uint64_t call = 0;
-    std::uint64_t since = 0;  ///< when it was first found pending; 0: not traced
+    std::uint64_t since = 0;  ///< when the event was first found pending; 0: not traced
   };
 
   [[nodiscard]] std::optional<Waited> suspend(Fiber& fiber, const Event& event,
@@ -59,7 +59,7 @@ class TaskWaits {
   [[nodiscard]] Waited sleep(const Event& event, const Event& until, const Limits& limits) noexcept;
   [[nodiscard]] Waited refuse_memory(const Event& event) noexcept;
   [[nodiscard]] std::optional<Waited> arm(const Event& event, const Event& until) noexcept;
-  /// When a wait begins that is traced; 0: it is not.
+  /// The time at which a traced wait begins; 0: not traced.
   [[nodiscard]] std::uint64_t stamp() const noexcept;
 
   const Identity& device_;

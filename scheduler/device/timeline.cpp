@@ -1,4 +1,4 @@
-// Timeline: the pool, ends of tickets, waiting and calling back.
+// Timeline: the pool, ends of tickets, waits and callbacks.
 #include "scheduler/device/timeline.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@
 
 namespace heddle::sched {
 
-/// Places for timelines. Those of closed ones wait in a queue for their next use.
+/// Places for timelines. Places of closed timelines wait in a queue for their next use.
 class TimelinePool {
  public:
   static TimelinePool& get() noexcept;
@@ -27,7 +27,8 @@ class TimelinePool {
   [[nodiscard]] Timeline* take() {
     {
       const std::lock_guard lock(mutex_);
-      // A place that a forked child inherited stays its parent's, as events that were there do.
+      // A place inherited by a forked child stays the parent's, and so do earlier events of the
+      // place.
       while (Timeline* const first = first_) {
         first_ = first->next_free_;
         if (!first->in_forked_child()) return first;
@@ -42,7 +43,7 @@ class TimelinePool {
     if (made->made_before_ == nullptr) std::atexit(&Timeline::at_exit);
     return made;
   }
-  /// The latest of all that were ever made; null when there is none.
+  /// The place made last; null before the first.
   [[nodiscard]] Timeline* last_made() noexcept {
     const std::lock_guard lock(mutex_);
     return last_made_;
@@ -68,7 +69,7 @@ class TimelinePool {
 };
 
 TimelinePool& TimelinePool::get() noexcept {
-  static constinit TimelinePool pool;  // nothing of it is destroyed: events are asked during exit
+  static constinit TimelinePool pool;  // never destroyed: users query events during exit
   return pool;
 }
 
@@ -81,24 +82,25 @@ Timeline* Timeline::open(std::string name, bool foreign) {
   timeline->foreign_ = foreign;
   timeline->set_runner(nullptr);
   timeline->hand_over_.reset();
-  // relaxed, also below: nobody knows this timeline yet.
+  // relaxed, also below: pairs with the loads of threads that get the timeline from the caller;
+  // other threads do not know the timeline yet.
   timeline->fork_generation_.store(fork_generation(), std::memory_order_relaxed);
   timeline->process_.store(process_identity(), std::memory_order_relaxed);
   timeline->issued_.store(0, std::memory_order_relaxed);
   // release: pairs with the acquire in outcome().
   timeline->has_bad_ends_.store(false, std::memory_order_release);
-  // relaxed: the next store carries it.
+  // relaxed: published by the next store; pairs with the load in reached().
   timeline->id_.store(timeline->named_, std::memory_order_relaxed);
   timeline->progress_.restart();
-  // Under the lock, which name_all_in_trace() takes after the trace has begun: one of the two sees
-  // the other.
+  // Under the lock, which name_all_in_trace() takes after the trace has begun: one of the two calls
+  // sees the other's effect.
   if (trace::on()) trace::name(timeline->named_, timeline->name_);
   return timeline;
 }
 
 void Timeline::name_in_trace() const noexcept {
   const auto lock = lock_or_fork();
-  // relaxed: written under the lock.
+  // relaxed: pairs with the stores in open() and close(), under the same lock.
   const std::uint64_t open = id_.load(std::memory_order_relaxed);
   if (lock && open != 0 && !in_forked_child()) trace::name(open, name_);
 }
@@ -110,10 +112,11 @@ void Timeline::close() noexcept {
   {
     const std::lock_guard lock(mutex_);
     bury(id(), std::move(bad_ends_));
-    // Made anew: a vector that was moved from needs memory for its first entry.
+    // Constructed anew: a moved-from vector needs memory for its first entry.
     std::destroy_at(&bad_ends_);
     std::construct_at(&bad_ends_);
-    // release: pairs with the acquire in reached() and outcome(): its ends are buried.
+    // release: pairs with the acquire in reached() and outcome(): the timeline's bad ends are
+    // buried.
     id_.store(0, std::memory_order_release);
   }
   if (Clocks::on()) Clocks::closed(closed);
@@ -137,7 +140,8 @@ std::unique_lock<std::mutex> Timeline::lock_or_fork() const noexcept {
 }
 
 bool Timeline::in_forked_child() const noexcept {
-  // relaxed: written before anybody knew this timeline; orders nothing.
+  // relaxed: pairs with the store in open(), before any other thread knew this timeline; orders no
+  // memory.
   return fork_generation() != fork_generation_.load(std::memory_order_relaxed);
 }
 
@@ -152,15 +156,15 @@ Status Timeline::fork_refusal() const noexcept {
 
 Status Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept {
   if (!reached(id, ticket)) return {};
-  // acquire: pairs with the releases in note() and open(): a ticket seen as ended has its end noted
-  // already, and a thread that sees the flag of the next timeline sees that this one was closed.
+  // acquire: pairs with the releases in note() and open(): an ended ticket has its bad end noted
+  // already, and a thread that sees the flag of the next timeline sees the close of this timeline.
   const bool bad = has_bad_ends_.load(std::memory_order_acquire);
   // acquire: pairs with the release in close().
   if (id_.load(std::memory_order_acquire) == id) {
     if (!bad) return {};
     const auto lock = lock_or_fork();
     if (!lock) return fork_refusal();
-    // relaxed: changed under the lock.
+    // relaxed: pairs with the stores in open() and close(), under the same lock.
     if (id_.load(std::memory_order_relaxed) == id) {
       return bad_ends_.of(ticket);
     }
@@ -171,22 +175,22 @@ Status Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept 
 Status Timeline::show(std::uint64_t id, std::uint64_t ticket) noexcept {
   Status ended = outcome(id, ticket);
   if (ended.ok()) return {};
-  // relaxed: changed under the lock.
+  // relaxed: pairs with the stores in open() and close(), under the same lock.
   if (const auto lock = lock_or_fork(); lock && id_.load(std::memory_order_relaxed) == id)
     bad_ends_.see(ticket);
   return ended;
 }
 
 void Timeline::see(std::uint64_t id, const Status& failure) noexcept {
-  // relaxed: as above.
+  // relaxed: pairs with the stores in open() and close(), under the same lock.
   if (const auto lock = lock_or_fork(); lock && id_.load(std::memory_order_relaxed) == id)
     bad_ends_.see(failure);
 }
 
-/// Under the lock: it is a device's, and of this process. The holder of a foreign timeline knows
-/// what failed.
+/// Called with the lock held: whether the timeline belongs to a device of this process. The holder
+/// of a foreign timeline knows which tickets failed.
 bool Timeline::told_here() const noexcept {
-  // relaxed: changed under the lock.
+  // relaxed: pairs with the stores in open() and close(), under the same lock.
   return id_.load(std::memory_order_relaxed) != 0 && !foreign_ && !in_forked_child();
 }
 
@@ -220,8 +224,8 @@ void Timeline::at_exit() noexcept {
 }
 
 std::shared_ptr<Runner> Timeline::runner(const Event& event) const noexcept {
-  // relaxed: pairs with the store in set_runner(). Should it be of another timeline by now, the
-  // event's is closed.
+  // relaxed: pairs with the store in set_runner(). If the flag belongs to a later timeline by now,
+  // the event's timeline is closed.
   if (!has_runner_.load(std::memory_order_relaxed)) return nullptr;
   const std::lock_guard lock(mutex_);
   return named_ == event.device_id() ? runner_.lock() : nullptr;
@@ -272,7 +276,7 @@ bool Timeline::call_back(std::uint64_t ticket) noexcept {
   return any;
 }
 
-/// Under the lock.
+/// Called with the lock held.
 std::uint64_t Timeline::first_awaited() const noexcept {
   std::uint64_t first = Progress<>::nobody;
   for (const auto& calls : calls_) {
@@ -281,7 +285,7 @@ std::uint64_t Timeline::first_awaited() const noexcept {
   return first;
 }
 
-/// Takes the first callback that is due and runs it; false: there is none.
+/// Takes the first due callback and runs it; false: no callback is due.
 bool Timeline::run_next_callback(std::uint64_t ticket) noexcept {
   Callback callback;
   {
@@ -304,12 +308,12 @@ std::uint64_t Timeline::call(std::uint64_t id, std::uint64_t ticket, Callback ca
     before_allocation();
     simulated_point();
     const std::lock_guard lock(mutex_);
-    // relaxed: changed under the lock.
+    // relaxed: pairs with the stores in open() and close(), under the same lock.
     if (id_.load(std::memory_order_relaxed) == id) {
       auto& calls = calls_[static_cast<std::size_t>(caller)];
       const auto entry = calls.emplace(ticket, std::pair(++last_call_, std::move(callback)));
       if (progress_.expect(first_awaited(), ticket)) return entry->second.first;
-      // The completer may have missed this entry; it cannot take it while we hold the lock.
+      // The completer may have missed the entry, and cannot take it while the lock is held.
       callback = std::move(entry->second.second);
       calls.erase(entry);
       progress_.expect_no_sooner_than(first_awaited());
@@ -338,14 +342,14 @@ bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,
   if (ended()) return true;
   if (deadline) spin = spin_before(*deadline, spin);
   if (spin_until(ended, spin)) return true;
-  // Shared with the callback: it may be running while a wait that timed out returns.
+  // Shared with the callback, which may still run when a timed-out wait returns.
   std::shared_ptr<Parker> parker;
   std::uint64_t called = 0;
   try {
     parker = std::make_shared<Parker>();
     called = call(id, ticket, [parker] { parker->unpark(); });
   } catch (...) {
-    // No memory to be woken.
+    // No memory for a parker or callback.
     while (!ended() && !(deadline && Clock::now() >= *deadline))
       std::this_thread::sleep_for(tuning::pause_without_memory);
     return ended();

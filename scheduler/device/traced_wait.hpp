@@ -1,4 +1,4 @@
-// TracedWait: a wait, in the trace. The thread that waits.
+// TracedWait: records a wait in the trace. Used by the waiting thread.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ namespace heddle::sched {
 /// The thread or device of `track` waited for `event` from `begin` until now; 0: not traced then.
 void trace_wait(const Event& event, std::uint64_t track, std::uint64_t begin) noexcept;
 
-/// This thread or its task waits for `event`, which lives longer, while this lives.
+/// A wait of this thread or its task for `event`, during the lifetime of the object; `event` lives
+/// longer.
 class TracedWait {
  public:
   explicit TracedWait(const Event& event) noexcept : event_(event), begin_(trace::stamp_if_on()) {}

@@ -1,5 +1,5 @@
-// VectorClock: for each timeline the latest ticket that is known to come before something (Fidge
-// 1988, Mattern 1989). One thread at a time.
+// VectorClock: for each timeline the latest ticket known to be a predecessor (Fidge 1988, Mattern
+// 1989). One thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class VectorClock {
     const auto entry = find(entries_, timeline);
     return entry != entries_.end() && entry->timeline == timeline ? entry->ticket : 0;
   }
-  /// Throws std::bad_alloc, as the next one does.
+  /// Both join() functions throw std::bad_alloc.
   void join(std::uint64_t timeline, std::uint64_t ticket) {
     const auto entry = find(entries_, timeline);
     if (entry == entries_.end() || entry->timeline != timeline) {
@@ -42,7 +42,7 @@ class VectorClock {
   void forget(std::uint64_t timeline) noexcept {
     std::erase_if(entries_, [&](const Entry& each) { return each.timeline == timeline; });
   }
-  /// Leaves what `other` does not know.
+  /// Removes the entries covered by `other`.
   void subtract(const VectorClock& other) noexcept {
     std::erase_if(entries_,
                   [&](const Entry& each) { return each.ticket <= other.at(each.timeline); });

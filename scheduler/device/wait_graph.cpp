@@ -1,4 +1,4 @@
-// The graph of waits: looking for a cycle, noting a wait, saying what a cycle is.
+// The graph of waits: searching for a cycle, noting a wait, describing a cycle.
 #include "scheduler/device/wait_graph.hpp"
 
 #include <fmt/format.h>
@@ -18,15 +18,15 @@ namespace {
 
 constinit ProcessMutex graph_mutex;
 
-/// Also held up by the wait of `task`; null: nobody.
+/// The outer task that the wait of `task` also blocks; null: none.
 const TaskContext* beneath(const TaskContext& task, WaitManner manner) noexcept {
   return manner.holds_up ? task.outer : nullptr;
 }
 
 }  // namespace
 
-/// Ways through the graph. Under its lock. Notes of waits that are over may still be there, and
-/// only such ones could close a cycle; being over, they are not gone along.
+/// Paths through the graph. Under its lock. Finished waits may still be noted; only they could
+/// close a cycle in the graph, and the search does not follow finished waits.
 struct WaitGraph::Walk {
   [[nodiscard]] static GraphWait& wait_of(const Timeline& timeline) noexcept {
     return timeline.graph_wait_;
@@ -36,16 +36,16 @@ struct WaitGraph::Walk {
     return wait.target != nullptr && !wait.target->reached(wait.id, wait.ticket) &&
            !wait.target->ends_by_itself(wait.ticket) && !wait.stop.stop_requested();
   }
-  /// Whom `timeline` waits for; null: nobody.
+  /// The timeline that `timeline` waits for; null: none.
   [[nodiscard]] static const Timeline* ahead(const Timeline& timeline) noexcept {
     return goes_on(timeline) ? wait_of(timeline).target : nullptr;
   }
-  /// The first of `waiter` and those after it that still waits.
+  /// The first timeline, from `waiter` on in the list, that still waits.
   [[nodiscard]] static const Timeline* first_of(const Timeline* waiter) noexcept {
     while (waiter != nullptr && !goes_on(*waiter)) waiter = wait_of(*waiter).next;
     return waiter;
   }
-  /// The one after `at` of those that wait for `root`, directly or not; null: there are no more.
+  /// The timeline after `at` among those that wait for `root`, directly or not; null at the end.
   [[nodiscard]] static const Timeline* behind(const Timeline& root, const Timeline* at) noexcept {
     if (const Timeline* const below = first_of(wait_of(*at).first_waiter)) return below;
     for (; at != &root; at = wait_of(*at).target) {
@@ -53,8 +53,8 @@ struct WaitGraph::Walk {
     }
     return nullptr;
   }
-  /// Whether `target` waits for `waiter`, directly or not. Looks from both sides in turn, so that a
-  /// chain takes no more than linear time in whichever order it is made.
+  /// True if `target` waits for `waiter`, directly or not. Searches from both sides in turn:
+  /// building a chain takes no more than linear time in any order.
   [[nodiscard]] static bool closes(const Timeline& waiter, const Timeline& target) noexcept {
     const Timeline* to = &target;
     const Timeline* from = &waiter;
@@ -115,7 +115,7 @@ Status WaitGraph::enter(const TaskContext& task, const Event& event, WaitManner 
     const std::lock_guard lock(graph_mutex);
     const Timeline* const target = Timeline::of(event);
     if (target->reached(event.device_id(), event.ticket()) || stop.stop_requested()) return {};
-    // Also one of its own device.
+    // Also true for an event of the task's own device.
     if (target->ends_by_itself(event.ticket())) return {};
     const TaskContext* held = &task;
     while (held != nullptr && !Walk::closes(Whole::timeline(*held->device), *target))

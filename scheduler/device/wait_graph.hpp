@@ -1,17 +1,17 @@
-// WaitGraph: which devices' consumers wait for which events, so that a wait that would close a
-// cycle is refused (S4, S16, S25). Slow path: for threads about to sleep and tasks about to
-// suspend. Any thread.
+// WaitGraph: which devices' consumers wait for which events, in order to refuse a wait that would
+// close a cycle (S4, S16, S25). Slow path: for threads about to sleep and tasks about to suspend.
+// Any thread.
 //
-// A device ends its tickets in order, so whoever waits for one of them waits for the task that its
-// consumer is at. A consumer waits for one event at a time. So each device has one wait at most,
-// and the waits form trees. A cycle comes about by the wait that closes it, and by nothing else; as
-// one lock makes looking for it and noting the wait one step, of two that would close a cycle
-// together the second one is refused.
+// A device ends its tickets in order: a wait for any ticket is a wait for the consumer's current
+// task. A consumer waits for one event at a time. Hence each device has at most one wait, and the
+// waits form trees. Only the wait that closes a cycle creates the cycle. A single lock covers the
+// search for a cycle and the noting of a wait: of two waits that would close a cycle together the
+// second is refused.
 //
 //   a's task waits for b#3 ---> b's gate waits for c#5 ---> c's task asks for a#2: refused
 //
-// A wait with a deadline ends by itself and holds nobody up for ever: it is refused when it closes
-// a cycle, but never noted. What a foreign signaller waits for is not known.
+// A wait with a deadline ends by itself and blocks no task for ever: it is refused when it closes a
+// cycle, but never noted. The waits of foreign signallers are not known.
 #pragma once
 
 #include <cstdint>
@@ -23,32 +23,32 @@ namespace heddle::sched {
 
 struct TaskContext;
 
-/// What the consumer of a timeline's device waits for. Guarded by the graph's lock.
+/// The wait of the consumer of a timeline's device. Guarded by the graph's lock.
 struct GraphWait {
-  const Timeline* target = nullptr;  ///< null: nothing
-  std::uint64_t id = 0;              ///< that of the timeline that is waited for
+  const Timeline* target = nullptr;  ///< the awaited timeline; null: no wait
+  std::uint64_t id = 0;              ///< the number of the awaited timeline
   std::uint64_t ticket = 0;
-  const char* label = "";  ///< that of the task that waits
+  const char* label = "";  ///< the label of the waiting task
   std::stop_token stop{};  ///< ends the wait
-  // Timelines that wait for this one: the first, and the neighbours of each.
+  // The waiters of this timeline: the first of them, and the neighbours of each.
   const Timeline* first_waiter = nullptr;
   const Timeline* next = nullptr;
   const Timeline* previous = nullptr;
 };
 
-/// How somebody waits.
+/// The manner of a wait.
 struct WaitManner {
-  bool holds_up = false;  ///< also the tasks beneath: their stack is this one
+  bool holds_up = false;  ///< also blocks the tasks beneath on the same stack
   bool timed = false;     ///< until a deadline
 };
 
 class WaitGraph {
  public:
-  /// `task` begins to wait for `event`. Not ok: it, or a task that it holds up, would wait for
-  /// itself, and how; then nothing is noted.
+  /// `task` begins to wait for `event`. A failed status: the task, or a task blocked by the wait,
+  /// would wait for itself, with the cycle in the message; the wait is then not noted.
   [[nodiscard]] static Status enter(const TaskContext& task, const Event& event, WaitManner manner,
                                     const std::stop_token& stop) noexcept;
-  /// What enter() noted is over. May be called for nothing.
+  /// Ends the wait that enter() noted. May be called without a noted wait.
   static void leave(const TaskContext& task, WaitManner manner) noexcept;
 
  private:

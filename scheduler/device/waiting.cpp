@@ -1,4 +1,4 @@
-// Waiting here, whoever this is, and what it comes to.
+// Waits on the current thread, whatever it runs, and their status.
 #include "scheduler/device/waiting.hpp"
 
 #include <fmt/format.h>
@@ -26,14 +26,14 @@ bool is_told_here(const Event& event) noexcept {
 
 Waited wait_here(const Event& event, std::optional<Event::Clock::time_point> deadline,
                  std::chrono::nanoseconds spin, bool heeds_stop) noexcept {
-  run_put_off();  // this may be a callback that holds up the others of its event
+  run_put_off();  // the caller may be a callback that delays other callbacks of its event
   if (Timeline::has_ended(event)) return Waited::done;
   if (in_part()) return Waited::refused;
   if (TaskContext* const task = current_task(); task != nullptr && task->ending == nullptr)
     return Whole::wait_in_task(*task->device, event, deadline, heeds_stop);
   if (Hooks* const simulation = hooks(); simulation != nullptr)
     return simulation->wait(event, deadline);
-  // Others may end only after what this thread would tell meanwhile.
+  // The awaited event may end only after other ends reported by this thread.
   if (deadline ? is_told_here(event) : TellsEnds::in_callback()) return Waited::refused;
   const TracedWait traced(event);
   Timeline& timeline = *Timeline::of(event);
@@ -55,7 +55,7 @@ Status part_refusal(const std::string& what) {
 }
 
 Status await_until(const Event& event, std::optional<Event::Clock::time_point> deadline) noexcept {
-  if (event.done()) return event.status();  // the caller has seen it
+  if (event.done()) return event.status();  // the caller has seen the end
   const TaskContext* const task = current_task();
   if (waits_for_itself(event.device_id(), event.ticket())) {
     return Status(ErrorCode::failed_precondition, [&] {

@@ -1,5 +1,5 @@
-// Whole: what parts of a device, and the waits of its tasks, ask of the whole device, which they do
-// not know. device_core.cpp answers. Any thread.
+// Whole: the operations on the whole device that parts of a device and waits of its tasks need;
+// these do not include DeviceCore. device_core.cpp implements them. Any thread.
 #pragma once
 
 #include <chrono>
@@ -17,14 +17,14 @@ struct Whole {
   [[nodiscard]] static std::shared_ptr<DeviceCore> keep(DeviceCore& device) noexcept;
   [[nodiscard]] static std::weak_ptr<DeviceCore> watch(DeviceCore& device) noexcept;
   [[nodiscard]] static const Timeline& timeline(const DeviceCore& device) noexcept;
-  /// The label of the task that its consumer is at, or was last.
+  /// The label of the consumer's current or latest task.
   [[nodiscard]] static const char* label(const DeviceCore& device) noexcept;
-  /// The consumer looks at its queue after this; later: from the callback of an event, which holds
-  /// up others.
+  /// The consumer looks at the queue after the call. look_later(): from the callback of an event,
+  /// which must not delay other waiters.
   static void look(DeviceCore& device) noexcept;
   static void look_later(DeviceCore& device) noexcept;
   static Status shut_down(DeviceCore& device, std::chrono::nanoseconds timeout) noexcept;
-  /// In its running task: see TaskWaits.
+  /// In the device's running task: see TaskWaits.
   [[nodiscard]] static Waited wait_in_task(DeviceCore& device, const Event& event,
                                            std::optional<Event::Clock::time_point> deadline,
                                            bool heeds_stop) noexcept;

@@ -24,7 +24,7 @@ std::optional<AnyGrant> AnyDevices::take() {
   return take_locked();
 }
 
-/// The one that was given back last: its lines may still be near.
+/// Takes the device released last: its cache lines may still be near.
 std::optional<AnyGrant> AnyDevices::take_locked() {
   if (free_->numbers.empty()) return std::nullopt;
   const Entry& entry = entries_[free_->numbers.back()];
@@ -44,7 +44,7 @@ AnyGrant AnyDevices::add(const TaskDevice& device) {
 
 AnyGrant AnyDevices::share() {
   const std::lock_guard lock(free_->mutex);
-  // One may have become free meanwhile.
+  // A device may have become free meanwhile.
   if (auto grant = take_locked()) return *std::move(grant);
   const Entry& entry = entries_[next_shared_++ % entries_.size()];
   ++entry.place->tasks;

@@ -1,5 +1,6 @@
-// AnyDevices: the devices on which tasks of Scheduler::submit_any() run: each has one at a time, so
-// that none comes after another, and is taken again once that has ended. Any thread.
+// AnyDevices: the devices that run tasks of Scheduler::submit_any(): each device has a single task
+// at a time, which keeps the tasks unordered, and is free again once the task has ended. Any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +13,31 @@
 
 namespace heddle::sched {
 
-/// Numbers of the devices that have no task.
+/// Numbers of the free devices.
 struct AnyFree {
-  std::mutex mutex;                  // guards what follows, and more of those that share it
-  std::vector<std::size_t> numbers;  // has room for all
+  std::mutex mutex;  // guards the members below, and `tasks` of places that share it
+  std::vector<std::size_t> numbers;  // has room for every device
 };
 
-/// What tasks keep: not the devices, whose queues have them, nor what holds these, lest a task that
-/// ends, rather than the scheduler's last handle, were the one to wait for the others.
+/// The part that tasks keep alive: neither the devices, whose queues hold the tasks, nor their
+/// owner; otherwise an ending task, rather than the scheduler's last handle, could be the last
+/// owner and wait for other tasks.
 struct AnyPlace {
   std::shared_ptr<AnyFree> free;
   std::size_t number = 0;
-  std::size_t tasks = 1;  // that have not ended; guarded by its mutex
+  std::size_t tasks = 1;  // tasks not yet ended; guarded by the mutex of `free`
 };
 
 class AnyDevices {
  public:
-  /// A device without a task; nothing: there is none.
+  /// A free device; nullopt: no device is free.
   [[nodiscard]] std::optional<AnyGrant> take();
-  /// One more, for the caller's task. Throws std::bad_alloc.
+  /// Adds a device for the caller's task. Throws std::bad_alloc.
   [[nodiscard]] AnyGrant add(const TaskDevice& device);
-  /// A device that has tasks: the caller's comes after these. There is one.
+  /// A device that already has tasks, which the caller's task comes after. Requires at least one
+  /// device.
   [[nodiscard]] AnyGrant share();
-  /// How many there are.
+  /// The number of devices.
   [[nodiscard]] std::size_t size();
 
  private:
@@ -45,7 +48,7 @@ class AnyDevices {
     std::shared_ptr<AnyPlace> place;
   };
   const std::shared_ptr<AnyFree> free_ = std::make_shared<AnyFree>();
-  std::vector<Entry> entries_;  // guarded by its mutex, as what follows
+  std::vector<Entry> entries_;  // with next_shared_, guarded by the mutex of free_
   std::size_t next_shared_ = 0;
 };
 

@@ -1,23 +1,23 @@
-// Devices whose tasks run on the threads that submit: whoever submits gives the device its turn, on
-// a fiber that a waiting task leaves, so that its caller goes on; the thread that ends the wait
-// goes on with it.
+// Devices whose tasks run on the submitting threads: the submitter gives the device its turn on a
+// fiber. A waiting task leaves the fiber, and the submitter continues; the thread that ends the
+// wait resumes the fiber.
 #include "scheduler/device/device_core.hpp"
 #include "scheduler/threads/task_context.hpp"
 
 namespace heddle::sched {
 namespace {
 
-/// What this thread has to go on with, first to last, and whether it does so already. Functions
-/// that touch it are not inlined: their callers may suspend, and go on in another thread with the
-/// address of the first one's.
+/// Postponed work of this thread, first to last, and whether the thread is already doing it.
+/// Functions that touch the variable are not inlined: their callers may suspend, and continue on
+/// another thread with the address of the first thread's variable.
 struct PutOff {
   std::shared_ptr<DeviceCore> device;
   DeviceCore* last_device = nullptr;
   std::shared_ptr<Fiber> fiber;
   Fiber* last_fiber = nullptr;
   bool going_on = false;
-  unsigned depth = 0;     // turns within turns
-  bool too_deep = false;  // a device was put off for that alone
+  unsigned depth = 0;     // nested turns
+  bool too_deep = false;  // a device was postponed only because of `depth`
 };
 thread_local PutOff put_off;
 
@@ -27,7 +27,8 @@ struct Turn {
 };
 
 void take_turns(void* argument) noexcept {
-  const Turn turn = *static_cast<Turn*>(argument);  // its place is gone when this goes on elsewhere
+  // the memory is gone when the fiber continues elsewhere
+  const Turn turn = *static_cast<Turn*>(argument);
   const auto self = turn.device->shared_from_this();  // a task may drop the last handle
   while (self->take_turn(turn.fiber, tuning::turn_tasks_max)) {
   }
@@ -51,8 +52,8 @@ class InlineRunner final : public Runner {
     leave();
   }
 
-  /// A turn here and now would nest as deep as devices wait for each other, and would hold up other
-  /// devices that wait for the same event: it is put off until all of them are called.
+  /// An immediate turn would nest as deep as devices wait for each other, and would delay the
+  /// remaining waiters of the event. The turn is therefore postponed until all of them are called.
   [[gnu::noinline]] void look_later(DeviceCore& device) noexcept override {
     if (!device.summons().put_off()) return;
     (put_off.last_device == nullptr ? put_off.device
@@ -76,8 +77,8 @@ class InlineRunner final : public Runner {
   }
 
  private:
-  /// A turn begins within those that this thread is in. false: they are too many, as tasks may each
-  /// submit the next.
+  /// A turn begins inside the current turns of this thread. false: too many are nested, since each
+  /// task may submit the next.
   [[gnu::noinline]] static bool enter() noexcept {
     if (put_off.depth < tuning::nesting_max) return ++put_off.depth, true;
     put_off.too_deep = true;

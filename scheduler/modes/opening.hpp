@@ -1,4 +1,4 @@
-// Opening: what floors above ask of a scheduler for the devices that they open there. Any thread.
+// Opening: what upper layers need from a scheduler to open devices on it. Any thread.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@ class Helpers;
 
 class Opening {
  public:
-  /// What helps the scheduler's own devices with parts. Throws std::bad_alloc, and Error for a
-  /// handle that was moved from, or in a forked child.
+  /// The helpers of the scheduler's own devices. Throws std::bad_alloc, and Error for a moved-from
+  /// handle or in a forked child.
   [[nodiscard]] static std::shared_ptr<Helpers> helpers_of(const Scheduler& scheduler);
-  /// Scheduler::new_device(); `helpers` help it with parts: of a pooled device they are visited by
-  /// the scheduler's workers. Null: the scheduler's own.
+  /// Scheduler::new_device() with `helpers` for the device's parts: for a pooled device, the
+  /// scheduler's workers visit these helpers. Null: the scheduler's own helpers.
   [[nodiscard]] static TaskDevice open(Scheduler& scheduler, DeviceOptions options,
                                        std::shared_ptr<Helpers> helpers);
 };

@@ -1,5 +1,5 @@
-// Pool: the ready queue, its workers and hosts. Turns run on fibers, which a task that waits leaves
-// to go on later; the thread then goes round on another one.
+// Pool: the ready queue, its workers and hosts. Turns run on fibers. A waiting task leaves its
+// fiber until the wait ends; the thread then continues the loop on a new fiber.
 #include "scheduler/modes/pool.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@
 
 namespace heddle::sched {
 
-/// A thread's stay: what it does here, and until when.
+/// A thread's stay in the pool: purpose and deadline.
 struct Pool::Visit {
   enum class Kind : std::uint8_t { worker, poll, once, until };
   explicit Visit(Pool& here, Kind what, Deadline until_when = {})
@@ -31,18 +31,18 @@ struct Pool::Visit {
   Deadline deadline;
   moodycamel::ConsumerToken token;
   const Event* until = nullptr;
-  Sleepers::Place* place = nullptr;  // where it sleeps, if it may
-  Fiber* fiber = nullptr;            // that turns run on
-  bool any = false;                  // gave a turn
-  bool keeps_time = false;           // slept no longer than until the next timer
-  bool over = false;                 // nothing more to do here
+  Sleepers::Place* place = nullptr;  // the place to sleep in, if sleeping is allowed
+  Fiber* fiber = nullptr;            // runs turns
+  bool any = false;                  // at least one turn ran
+  bool keeps_time = false;           // sleeps no longer than until the next timer
+  bool over = false;                 // the visit ends
 };
 
 Pool::Pool(std::string name, std::chrono::nanoseconds spin, bool hosted)
     : name_(std::move(name)), spin_(spin), hosted_(hosted), fork_generation_(fork_generation()) {}
 
 Pool::~Pool() {
-  // relaxed: nobody else is here.
+  // relaxed: pairs with the store in descriptor(); no other thread uses the pool any more.
   delete descriptor_.load(std::memory_order_relaxed);
 }
 
@@ -50,13 +50,13 @@ std::shared_ptr<Pool> Pool::open(std::string name, unsigned workers, std::chrono
                                  bool pin) {
   const std::shared_ptr<Pool> pool(new Pool(std::move(name), spin, workers == 0));
   pool->start_workers(workers, pin);
-  // Workers hold the pool itself; the result holds what ends them.
+  // Workers own the pool itself; the result owns the call that ends them.
   return {pool.get(), [pool](Pool*) { pool->stop(); }};
 }
 
 void Pool::start_workers(unsigned count, bool pin) {
   const std::vector<unsigned> processors = allowed_processors();
-  workers_.reserve(count);  // so that a thread that was started is kept
+  workers_.reserve(count);  // keeps every started thread
   for (unsigned k = 0; k < count; ++k) {
     try {
       std::optional<unsigned> processor;
@@ -74,19 +74,20 @@ void Pool::start_workers(unsigned count, bool pin) {
   }
 }
 
-/// All tasks of all devices have ended. Devices may still be queued for a last look.
+/// Every task of every device has ended. Devices may still be queued for a last look.
 void Pool::stop() noexcept {
   std::vector<std::thread> workers;
   if (fork_generation() != fork_generation_) {
-    // They are not here, their memory may be another's, and the mutex may be held for ever.
+    // In a forked child the threads do not exist, their memory may be reused, and the mutex may be
+    // held for ever.
     static_cast<void>(new std::vector<std::thread>(std::move(workers_)));
     return;
   }
   {
     const std::lock_guard lock(mutex_);
     workers.swap(workers_);
-    // seq_cst: pairs with the load in stopping(): a thread that pushes later than drop_ready() sees
-    // it.
+    // seq_cst: pairs with the load in stopping(): a thread that pushes after drop_ready() sees the
+    // flag.
     stop_.store(true, std::memory_order_seq_cst);
   }
   sleepers_.wake_all();
@@ -94,7 +95,7 @@ void Pool::stop() noexcept {
       workers, [](const auto& w) { return w.get_id() == std::this_thread::get_id(); });
   for (std::thread& worker : workers) {
     if (inside) {
-      worker.detach();  // a task dropped the last device; they end by themselves
+      worker.detach();  // a task dropped the last device; the workers end by themselves
     } else {
       worker.join();
     }
@@ -102,7 +103,7 @@ void Pool::stop() noexcept {
   drop_ready();
 }
 
-/// What is queued holds its device, and that this pool.
+/// A queued entry holds its device, and the device holds this pool.
 void Pool::drop_ready() noexcept {
   moodycamel::ConsumerToken token(queue_);
   Ready ready;
@@ -117,7 +118,7 @@ void Pool::work(Sleepers::Place& place) noexcept {
   while (!stopping()) visit(mine);
 }
 
-// Ready things.
+// Ready entries.
 
 void Pool::run(DeviceCore& device) noexcept { push({device.shared_from_this(), nullptr}); }
 void Pool::look_later(DeviceCore& device) noexcept { device.look(); }
@@ -129,8 +130,8 @@ void Pool::send_to(std::shared_ptr<HelperPlace> place) noexcept {
 void Pool::push(Ready ready) noexcept {
   put_in_inbox(std::move(ready));
   if (count_.add()) wake_one();
-  // seq_cst: pairs with the store in descriptor(): a thread that misses it has counted before the
-  // first look of the thread that opened it.
+  // seq_cst: pairs with the store in descriptor(): a thread that misses the descriptor has counted
+  // its entry before the opener's first look.
   if (auto* const descriptor = descriptor_.load(std::memory_order_seq_cst)) descriptor->signal();
   if (stopping()) drop_ready();
 }
@@ -145,10 +146,11 @@ void Pool::put_in_inbox(Ready ready) noexcept {
 
 bool Pool::take(moodycamel::ConsumerToken& token, Ready& ready) noexcept {
   if (!count_.take()) return false;
-  // What was counted is there, though others may be taking what lies before it, or sharing it out.
+  // A counted entry exists, though other threads may be taking earlier entries, or moving entries
+  // from the inbox to the queue.
   for (int look = 1;; ++look) {
     {
-      const OrderedByFences ordered;  // the queue gives blocks back after a fence
+      const OrderedByFences ordered;  // the queue frees blocks after a fence
       if (queue_.try_dequeue(token, ready)) return true;
     }
     if (empty_inbox(ready)) return true;
@@ -157,7 +159,7 @@ bool Pool::take(moodycamel::ConsumerToken& token, Ready& ready) noexcept {
   }
 }
 
-/// The oldest thing in the inbox is for the caller; the queue has the others, for all workers.
+/// Returns the oldest inbox entry to the caller and moves the rest to the queue, for all workers.
 bool Pool::empty_inbox(Ready& first) noexcept {
   ReadyLink* link = inbox_.take_all();
   if (link == nullptr) return false;
@@ -166,8 +168,8 @@ bool Pool::empty_inbox(Ready& first) noexcept {
   while (others != nullptr) {
     link = std::exchange(others, others->next);
     Ready other = std::move(link->self);
-    const OrderedByFences ordered;  // as above
-    // Without memory it goes back.
+    const OrderedByFences ordered;  // the queue frees blocks after a fence
+    // Without memory the entry returns to the inbox.
     if (!queue_.enqueue(std::move(other))) put_in_inbox(std::move(other));
   }
   return true;
@@ -183,7 +185,7 @@ void Pool::wake_one() noexcept {
 void Pool::sleep(Visit& visit) noexcept {
   Sleepers::Place& place = *visit.place;
   const bool nothing = count_.sleep(place.flag);
-  // After having become known, so that a timer that comes in before this is seen here.
+  // Read after the sleeper is announced: the thread sees a timer added before that.
   Deadline deadline = visit.deadline;
   const auto alarm = timers_.next();
   visit.keeps_time = alarm != Clock::time_point::max();
@@ -194,7 +196,7 @@ void Pool::sleep(Visit& visit) noexcept {
   static_cast<void>(count_.wake(place.flag));
 }
 
-// Time.
+// Timers.
 
 std::uint64_t Pool::call_at(Clock::time_point when, std::function<void()> callback) {
   bool earlier = false;
@@ -219,7 +221,7 @@ void Pool::run_timers() noexcept {
 
 // Turns.
 
-/// Whether a task went on, or ended.
+/// True if a task continued or ended.
 bool Pool::give_turn(Ready& ready, Fiber* fiber, std::uint32_t tasks_max) noexcept {
   bool any = true;
   if (ready.fiber) {
@@ -240,12 +242,12 @@ bool Pool::give_turn(Ready& ready, Fiber* fiber, std::uint32_t tasks_max) noexce
   return any;
 }
 
-/// The next thing for this visitor; false: it is to go.
+/// The next entry for this visitor; false: the visit ends.
 bool Pool::next(Visit& visit, Ready& ready) noexcept {
   const auto called_away = [&] {
     return visit.kind == Visit::Kind::until ? visit.until->done() : stopping();
   };
-  // A thread that stops looking at the next timer has another sleeper do so.
+  // A thread that no longer watches the next timer hands the watch to another sleeper.
   const auto hand_on_time = [&](bool result) {
     const bool kept = std::exchange(visit.keeps_time, false);
     if (kept && timers_.next() != Clock::time_point::max()) wake_one();
@@ -278,11 +280,12 @@ void Pool::go_round(Visit& visit, Fiber* fiber) noexcept {
   const bool once = visit.kind == Visit::Kind::once;
   Ready ready;
   while (next(visit, ready)) {
-    const bool any_before = std::exchange(visit.any, true);  // as for a task that leaves this fiber
+    // set early for a task that leaves the fiber
+    const bool any_before = std::exchange(visit.any, true);
     visit.over = once;
     const bool any = give_turn(ready, fiber, once ? 1 : tuning::turn_tasks_max);
-    // A task waited: its visitor, which owns `visit`, has gone on, and this fiber ends in
-    // another's.
+    // A task waited: the visitor, which owns `visit`, has continued elsewhere, and the fiber ends
+    // on another visit.
     if (fiber != nullptr && fiber->suspensions() != suspensions) return;
     visit.any = any_before || any;
     visit.over = once && any;
@@ -314,14 +317,15 @@ bool Pool::poll(Deadline deadline) noexcept {
   return mine.any;
 }
 
-/// After a host's stay: its descriptor is readable for what is ready, or will be in time.
+/// Called after a host's stay: makes the descriptor readable for ready entries and at the next
+/// timer.
 void Pool::settle_descriptor() noexcept {
   // acquire: pairs with the store in descriptor().
   PoolDescriptor* const descriptor = descriptor_.load(std::memory_order_acquire);
   if (descriptor == nullptr) return;
   descriptor->clear();
   descriptor->set_alarm(timers_.next());
-  if (!count_.empty()) descriptor->signal();  // came meanwhile
+  if (!count_.empty()) descriptor->signal();  // entries came meanwhile
 }
 
 bool Pool::run_one(Deadline deadline) noexcept {
@@ -330,7 +334,7 @@ bool Pool::run_one(Deadline deadline) noexcept {
     Visit mine(*this, Visit::Kind::once, deadline);
     mine.place = &stay.place;
     while (!mine.over) visit(mine);
-    if (!count_.empty()) wake_one();  // this thread may have been woken for it
+    if (!count_.empty()) wake_one();  // the wake of this thread may have been meant for it
     settle_descriptor();
     return mine.any;
   } catch (const std::bad_alloc&) {
@@ -349,10 +353,11 @@ std::optional<bool> Pool::run_until(const Event& event, Deadline deadline) noexc
         event, [self = shared_from_this(), place = &stay.place] { place->parker.unpark(); });
     while (!mine.over) visit(mine);
     Timeline::of(event)->uncall(call);
-    if (!count_.empty()) wake_one();  // as above
+    if (!count_.empty()) wake_one();  // the wake of this thread may have been meant for it
     settle_descriptor();
     return Timeline::has_ended(event);
-  } catch (const std::bad_alloc&) {  // no place to sleep in, and there may be no other host
+    // no memory for a place to sleep in, and there may be no other host
+  } catch (const std::bad_alloc&) {
     while (!Timeline::has_ended(event)) {
       if (deadline && Clock::now() >= *deadline) return false;
       if (!poll(deadline)) ::sched_yield();
@@ -363,12 +368,12 @@ std::optional<bool> Pool::run_until(const Event& event, Deadline deadline) noexc
 
 int Pool::descriptor() {
   const std::lock_guard lock(mutex_);
-  // relaxed: written under the lock.
+  // relaxed: pairs with the store below, under the same lock.
   PoolDescriptor* mine = descriptor_.load(std::memory_order_relaxed);
   if (mine == nullptr) {
     mine = new PoolDescriptor;
-    // seq_cst: pairs with the loads of its users. Until it is settled it is readable, for what came
-    // before.
+    // seq_cst: pairs with the loads of the descriptor's users. The descriptor is readable until
+    // settled, for earlier entries.
     descriptor_.store(mine, std::memory_order_seq_cst);
     settle_descriptor();
   }

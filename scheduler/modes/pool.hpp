@@ -1,7 +1,7 @@
-// Pool: many devices on few threads. Devices that have something to do, and suspended tasks that
-// may go on, are put into an inbox, which takes no lock and no memory; workers (pooled mode) or the
-// host's poll() (manual mode, a pool without workers) share it out among themselves through a
-// queue. Any thread.
+// Pool: many devices on few threads. Devices with work, and suspended tasks that may continue, go
+// into an inbox, which takes no lock and no memory; workers (pooled mode) or the host's poll()
+// (manual mode, a pool without workers) distribute the entries among themselves through a queue.
+// Any thread.
 #pragma once
 
 #include <concurrentqueue/concurrentqueue.h>
@@ -29,13 +29,13 @@ class PoolDescriptor;
 
 class Pool final : public Runner, public VisitorSource, public std::enable_shared_from_this<Pool> {
  public:
-  /// A pool that ends, with its workers, when the last holder of the result is gone. Throws
-  /// Error(unavailable) when not one of `workers` threads can be started.
+  /// Opens a pool that ends, with its workers, when the result's last owner releases it. Throws
+  /// Error(unavailable) when none of `workers` threads can be started.
   [[nodiscard]] static std::shared_ptr<Pool> open(std::string name, unsigned workers,
                                                   std::chrono::nanoseconds spin, bool pin);
   ~Pool() override;
 
-  // As a runner.
+  // Runner.
   void run(DeviceCore& device) noexcept override;
   void look_later(DeviceCore& device) noexcept override;
   void resume(std::shared_ptr<Fiber> fiber) noexcept override;
@@ -43,24 +43,26 @@ class Pool final : public Runner, public VisitorSource, public std::enable_share
   void uncall(Clock::time_point when, std::uint64_t call) noexcept override;
   std::optional<bool> run_until(const Event& event, Deadline deadline) noexcept override;
 
-  // As a source of visitors: workers, as long as nothing else is ready.
+  // Source of visitors: workers visit while no other entry is ready.
   void send_to(std::shared_ptr<HelperPlace> place) noexcept override;
 
   // For hosts of a pool without workers.
 
-  /// Gives turns to what is ready, until nothing is or `deadline` has come. Whether there was any.
+  /// Gives turns to ready entries until none is ready or `deadline` has passed. Returns whether any
+  /// turn ran.
   bool poll(Deadline deadline) noexcept;
-  /// Gives one device a turn of one task; waits for one until `deadline`. Whether there was one.
+  /// Gives a device a turn of one task; waits until `deadline` for a ready device. Returns whether
+  /// a turn ran.
   bool run_one(Deadline deadline) noexcept;
-  /// Readable while something is ready. The pool's own. Throws Error(exhausted).
+  /// Readable while an entry is ready. Owned by the pool. Throws Error(exhausted).
   [[nodiscard]] int descriptor();
 
  private:
-  /// What a thread does here, and until when.
+  /// A thread's stay in the pool: purpose and deadline.
   struct Visit;
   struct Traits : moodycamel::ConcurrentQueueDefaultTraits {
-    /// What different workers shared out has no common order: takers turn to another one's this
-    /// often, so that nothing waits for long.
+    /// Entries queued by different workers have no common order: takers switch to another worker's
+    /// entries this often, which bounds the wait of every entry.
     static const std::uint32_t EXPLICIT_CONSUMER_CONSUMPTION_QUOTA_BEFORE_ROTATE = 4;
     static void* malloc(std::size_t bytes) { return ::operator new(bytes, std::nothrow); }
     static void free(void* memory) { ::operator delete(memory); }
@@ -86,7 +88,8 @@ class Pool final : public Runner, public VisitorSource, public std::enable_share
   void wake_one() noexcept;
   void run_timers() noexcept;
   [[nodiscard]] bool stopping() const noexcept {
-    // seq_cst: pairs with the store in stop(); in push() it comes after having counted the item.
+    // seq_cst: pairs with the store in stop(); in push() the load comes after the count of the
+    // entry.
     return stop_.load(std::memory_order_seq_cst);
   }
 
@@ -94,7 +97,7 @@ class Pool final : public Runner, public VisitorSource, public std::enable_share
   const std::chrono::nanoseconds spin_;
   const bool hosted_;  // has no workers
   const std::uint32_t fork_generation_;
-  ReadyCount<> count_;  // counts what is in the two that follow
+  ReadyCount<> count_;  // counts entries of inbox_ and queue_
   Inbox<ReadyLink> inbox_;
   moodycamel::ConcurrentQueue<Ready, Traits> queue_;
   Sleepers sleepers_;
@@ -102,7 +105,7 @@ class Pool final : public Runner, public VisitorSource, public std::enable_share
   std::atomic<bool> stop_{false};
   std::atomic<PoolDescriptor*> descriptor_{nullptr};  // owned
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards workers_
   std::vector<std::thread> workers_;
 };
 

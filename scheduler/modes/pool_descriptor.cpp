@@ -1,4 +1,4 @@
-// An eventfd and a timerfd behind one epoll descriptor.
+// PoolDescriptor: an eventfd and a timerfd behind one epoll descriptor.
 #include "scheduler/modes/pool_descriptor.hpp"
 
 #include <fmt/format.h>

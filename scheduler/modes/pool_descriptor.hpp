@@ -1,5 +1,5 @@
-// PoolDescriptor: tells a host's event loop that its pool has something to do, now or by the clock.
-// Any thread.
+// PoolDescriptor: tells a host's event loop that its pool has ready entries, now or at the next
+// timer. Any thread.
 #pragma once
 
 #include "heddle/scheduler.hpp"

@@ -1,4 +1,4 @@
-// The handle Scheduler: which runner its devices have, by mode.
+// The handle Scheduler: chooses the runner of each device by mode.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,20 +21,20 @@ namespace heddle::sched {
 struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
   SchedulerOptions options;
   const std::uint32_t fork_generation = sched::fork_generation();
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   bool closed = false;
   struct Opened {
     std::weak_ptr<DeviceCore> core;
-    bool any = false;  // of submit_any()
+    bool any = false;  // a device of submit_any()
   };
   std::vector<Opened> devices;
-  std::shared_ptr<AnyDevices> any;       // once something was submitted to any
-  std::shared_ptr<Pool> pooled, manual;  // once there is a device for it
+  std::shared_ptr<AnyDevices> any;       // set by the first submit_any()
+  std::shared_ptr<Pool> pooled, manual;  // set by the first device of the mode
   unsigned pool_workers = 0;             // of `pooled`
-  std::shared_ptr<Runner> simulator;     // runs all devices, if there is one
-  std::shared_ptr<Helpers> helpers;      // once there is a device
+  std::shared_ptr<Runner> simulator;     // runs all devices if not null
+  std::shared_ptr<Helpers> helpers;      // set by the first device
 
-  /// What helps devices with parts of tasks. Under the lock. Throws std::bad_alloc.
+  /// The helpers of devices with parts of tasks. Called with the lock held. Throws std::bad_alloc.
   [[nodiscard]] const std::shared_ptr<Helpers>& helpers_of_devices() {
     if (!helpers) {
       helpers = std::make_shared<Helpers>(
@@ -43,7 +43,7 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
     }
     return helpers;
   }
-  /// What runs devices of this mode. Under the lock.
+  /// The runner for devices of this mode. Called with the lock held.
   OwnedRunner runner(Mode mode) {
     switch (mode) {
       case Mode::threaded:
@@ -82,7 +82,7 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
     if (!any) any = std::make_shared<AnyDevices>();
     return any;
   }
-  /// A device has one of these tasks at a time, but where there are more than any_devices_max.
+  /// A device has one task at a time, unless there are more tasks than any_devices_max.
   [[nodiscard]] DeviceOptions options_of_any(std::size_t number) const {
     DeviceOptions of;
     of.name = fmt::format("{}/any {}", options.name, number);
@@ -93,7 +93,7 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
     of.drain_max = options.device.drain_max;
     return of;
   }
-  /// Threads and holders of locks are not in a forked child: nothing is done there.
+  /// Threads and lock owners do not exist in a forked child: the scheduler does no work there.
   [[nodiscard]] bool forked() const noexcept { return sched::fork_generation() != fork_generation; }
   [[nodiscard]] Status refusal_if_forked() const {
     if (!forked()) return {};
@@ -104,19 +104,20 @@ struct SchedulerCore : std::enable_shared_from_this<SchedulerCore> {
           options.name);
     });
   }
-  /// What runs manual devices; null when there are none, unless it is made for those to come.
+  /// The pool of manual devices; null without manual devices, unless `make` creates the pool for
+  /// later ones.
   [[nodiscard]] std::shared_ptr<Pool> host_pool(bool make = false) {
     if (forked()) return nullptr;
     const std::lock_guard lock(mutex);
     if (make && simulator == nullptr) static_cast<void>(runner(Mode::manual));
     return manual;
   }
-  std::unique_ptr<Watchdog> watchdog;  // once there is a device to watch
+  std::unique_ptr<Watchdog> watchdog;  // set by the first device to watch
 
-  /// `resting`: devices of submit_any() too that have no task.
+  /// `resting`: include idle devices of submit_any().
   std::vector<std::shared_ptr<DeviceCore>> live(bool resting) {
     if (forked()) return {};
-    std::vector<std::shared_ptr<DeviceCore>> result, left_out;  // let go of without the lock
+    std::vector<std::shared_ptr<DeviceCore>> result, left_out;  // released without the lock
     const std::lock_guard lock(mutex);
     for (const auto& opened : devices) {
       auto core = opened.core.lock();
@@ -180,7 +181,8 @@ Scheduler::Scheduler(SchedulerOptions options, std::shared_ptr<sched::Runner> si
   const auto core = std::make_shared<sched::SchedulerCore>();
   core->options = std::move(options);
   core->simulator = std::move(simulator);
-  // The watchdog holds the core itself while it looks; handles of the scheduler hold what ends it.
+  // The watchdog owns the core during a look; handles of the scheduler own the call that ends the
+  // watchdog.
   core_ = {core.get(), [core](sched::SchedulerCore*) { core->watchdog.reset(); }};
 }
 
@@ -258,7 +260,7 @@ sched::AnyGrant Scheduler::grant_any(sched::Label label, bool empty) {
       if (number < sched::tuning::any_devices_max)
         return any->add(open(core_->options_of_any(number), true));
     } catch (const std::exception&) {
-      if (number == 0) throw;  // else the task comes after another one
+      if (number == 0) throw;  // else the task shares a device, and comes after earlier tasks
     }
     return any->share();
   } catch (const Error& error) {
@@ -274,7 +276,7 @@ bool Scheduler::poll(std::chrono::nanoseconds budget) {
 }
 
 bool Scheduler::run_one(std::chrono::nanoseconds budget) {
-  // Where there is time, a manual device may be opened meanwhile.
+  // With a budget, a manual device may be opened during the wait.
   const auto pool = core().host_pool(budget > std::chrono::nanoseconds(0));
   return pool && pool->run_one(sched::deadline_after(budget));
 }

@@ -1,5 +1,5 @@
-// Sleepers: the threads of a pool that sleep, or are about to, and which of them is woken. Waking
-// one takes no lock: each thread has a place with a flag (protocol/ready_count.hpp).
+// Sleepers: the threads of a pool that sleep, or are about to, and the choice of the thread to
+// wake. A wake takes no lock: each thread has a place with a flag (protocol/ready_count.hpp).
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ class Sleepers {
     Place* next = nullptr;
   };
 
-  /// A place for a thread that stays for a while.
+  /// A place for the duration of a thread's stay.
   class Stay {
    public:
     /// Throws std::bad_alloc.
@@ -40,18 +40,18 @@ class Sleepers {
   Sleepers(const Sleepers&) = delete;
   Sleepers& operator=(const Sleepers&) = delete;
 
-  /// A place for a thread. A late wake may leave a token in its parker, for the thread that has it
-  /// next: sleepers look again. Throws std::bad_alloc.
+  /// A place for a thread. A late wake may leave a token in the place's parker for its next thread,
+  /// so sleepers look again after a wake. Throws std::bad_alloc.
   [[nodiscard]] Place& join();
   void leave(Place& place) noexcept;
 
-  /// Takes a sleeper off the count, for the caller to wake; null: there is none.
+  /// Takes a sleeper off the count, for the caller to wake; null: no thread sleeps.
   [[nodiscard]] Place* take(ReadyCount<>& count) noexcept;
-  /// Wakes all, asleep or not.
+  /// Wakes every thread, asleep or not.
   void wake_all() noexcept;
 
  private:
-  // Places are added at the front, under the lock, and stay: threads that look pass it by.
+  // Places are added at the front, under the lock, and stay; readers take no lock.
   std::atomic<Place*> first_{nullptr};
   std::mutex mutex_;
 };

@@ -25,7 +25,7 @@ static_assert(std::atomic<Level>::is_always_lock_free);
 
 constinit sched::ProcessMutex hook_mutex;
 
-/// Under the lock. Workers may log during exit.
+/// Called with the lock held. Never destroyed: workers may log during exit.
 std::shared_ptr<const LogHook>& hook_slot() noexcept {
   static sched::NeverDestroyed<std::shared_ptr<const LogHook>> hook;
   return *hook;
@@ -36,13 +36,14 @@ constexpr const char* names[] = {"off", "error", "warn", "info", "debug", "trace
 }  // namespace
 
 Status sched::read_log_level() noexcept {
-  // relaxed, here and below: a setting, which orders nothing; all pair with each other.
+  // relaxed, here and below: a setting that orders no memory; all of these accesses pair with each
+  // other.
   Level seen = level_now.load(std::memory_order_relaxed);
   if (seen.source == Source::program) return {};
   Level wanted{LogLevel::warn, Source::environment};
   Status status;
   if (log_level_from_environment != nullptr) status = log_level_from_environment(wanted.level);
-  // What the program sets meanwhile stays.
+  // A level set by the program meanwhile remains.
   while (seen.source != Source::program &&
          !level_now.compare_exchange_weak(seen, wanted, std::memory_order_relaxed)) {
   }
@@ -50,18 +51,18 @@ Status sched::read_log_level() noexcept {
 }
 
 void set_log_level(LogLevel level) noexcept {
-  // relaxed: see read_log_level().
+  // relaxed: pairs with the accesses in read_log_level().
   level_now.store({std::min(level, LogLevel::trace), Source::program}, std::memory_order_relaxed);
 }
 
 LogLevel log_level() noexcept {
-  // relaxed: see read_log_level().
+  // relaxed: pairs with the accesses in read_log_level().
   const Level seen = level_now.load(std::memory_order_relaxed);
   if (seen.source != Source::nobody) return seen.level;
-  // Nobody has opened anything yet, so there is nobody to throw to.
+  // No scheduler or backend is open yet, so there is no caller to throw to.
   if (const Status status = sched::read_log_level(); !status.ok())
     sched::log_made(LogLevel::error, [&] { return status.to_string(); });
-  // relaxed: see read_log_level().
+  // relaxed: pairs with the accesses in read_log_level().
   return level_now.load(std::memory_order_relaxed).level;
 }
 
@@ -83,11 +84,11 @@ void log(LogLevel level, std::string_view text) noexcept {
     if (hook) {
       (*hook)(level, text);
     } else {
-      // In one call, so that lines of several threads do not mix; it takes no memory.
+      // One call, so that lines of several threads do not mix; allocates no memory.
       std::fprintf(stderr, "heddle: %s: %.*s\n", names[static_cast<std::size_t>(level)],
                    static_cast<int>(std::min<std::size_t>(text.size(), INT_MAX)), text.data());
     }
-  } catch (...) {  // a hook's own trouble must not become a task's
+  } catch (...) {  // an exception of the hook must not fail a task
   }
 }
 

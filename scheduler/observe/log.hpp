@@ -1,4 +1,4 @@
-// Where the log level comes from when the program does not set it. Any thread.
+// The log level for programs that do not set one. Any thread.
 #pragma once
 
 #include "heddle/observe.hpp"
@@ -6,20 +6,20 @@
 
 namespace heddle {
 
-/// What HEDDLE_LOG asks for, if it is set; invalid_argument, naming variable, value and what was
-/// expected, when it is malformed. Defined by runtime/settings/config.cpp, which alone reads the
-/// environment; null where the scheduler is linked without it.
+/// Reads HEDDLE_LOG into `level` if the variable is set; invalid_argument, naming variable, value
+/// and the expected values, when it is malformed. Defined by runtime/settings/config.cpp, the only
+/// reader of the environment; null where the scheduler is linked without that file.
 [[gnu::weak]] Status log_level_from_environment(LogLevel& level) noexcept;
 
 namespace sched {
 
-/// Before the first message, and whenever a scheduler or a backend is opened: takes the level from
-/// the environment, unless the program has set one. Returns what is wrong with it; then the level
-/// is as if it was not set.
+/// Called before the first message, and whenever a scheduler or a backend is opened: takes the
+/// level from the environment, unless the program has set one. Returns the error of a malformed
+/// variable; the level is then as if the variable were not set.
 [[nodiscard]] Status read_log_level() noexcept;
 
-/// Sends the line that `make` returns, where `level` is on. Where there is no memory for it, a line
-/// says that much.
+/// Logs the line that `make` returns, if `level` is on. If `make` throws, for example without
+/// memory, a fixed line is logged instead.
 template <class Make>
 void log_made(LogLevel level, const Make& make) noexcept {
   if (level > log_level()) return;

@@ -1,4 +1,4 @@
-// Recording: rings of threads, stamps, and what start_trace() and stop_trace() do with them.
+// Recording: rings of threads, stamps, start_trace() and stop_trace().
 #include "scheduler/observe/trace.hpp"
 
 #include <fmt/format.h>
@@ -33,13 +33,13 @@ struct ThreadRing {
 };
 
 struct Registry {
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::uint32_t last_session = 0;
   TraceOptions options;
   std::uint64_t begin = 0;  // stamp
   Clock::time_point begin_time;
   std::vector<std::shared_ptr<ThreadRing>> rings;
-  std::vector<std::shared_ptr<ThreadRing>> left;  // those of them whose threads have ended
+  std::vector<std::shared_ptr<ThreadRing>> left;  // rings of ended threads
   std::map<std::uint64_t, std::string> names;
   std::uint64_t refused = 0;  // events of threads without memory for a ring
 };
@@ -50,8 +50,8 @@ Registry*& registry_place() noexcept {
 }
 Registry& registry() noexcept { return *registry_place(); }
 
-/// Whether stamps are the processor's counter: where it ticks evenly, and the kernel has not found
-/// processors to disagree.
+/// True if stamps are the processor's counter: requires a constant rate, and a kernel that has not
+/// found processors to disagree.
 bool counter_is_even() noexcept {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -62,15 +62,15 @@ bool counter_is_even() noexcept {
     while (file >> word) {
       if (word == "tsc") return true;
     }
-  } catch (...) {  // no memory to read it
+  } catch (...) {  // no memory to read the file
   }
 #endif
   return false;
 }
 bool counter = false;  // written once, before the first trace begins
 
-/// What a thread keeps. Apart from its ring, so that it may be read when thread-local objects are
-/// gone already.
+/// The state of a thread. Separate from its ring, so that it can be read after thread-local objects
+/// are destroyed.
 struct Here {
   ThreadRing* ring = nullptr;
   std::uint64_t track = 0;
@@ -84,11 +84,12 @@ struct Owner {
 };
 thread_local Owner owner;
 
-/// The next thread that needs a ring goes on with this one.
+/// Gives the ring to the next thread that needs one.
 Owner::~Owner() {
   here.ring = nullptr;
   here.ending = true;
-  // relaxed: looked at again under the lock, which a forked child is spared.
+  // relaxed: pairs with the stores in start_trace() and stop_trace(); checked again under the lock,
+  // which a forked child must not take.
   const auto over = [&] {
     return !ring || ring->session != session.load(std::memory_order_relaxed);
   };
@@ -98,14 +99,14 @@ Owner::~Owner() {
   if (over()) return;
   try {
     all.left.push_back(std::move(ring));
-  } catch (...) {  // no memory: its room stays unused
+  } catch (...) {  // no memory: the ring stays unused
   }
 }
 
-/// In a forked child, by its one thread: its parent's trace is none of its own, and a thread that
-/// is not here may have held the registry's lock.
+/// Called in a forked child, by its only thread: the parent's trace is not the child's, and a
+/// thread that does not exist here may have held the registry's lock.
 void forget_parents_trace() noexcept {
-  // relaxed, both: the child has one thread.
+  // relaxed, both: pairs with the loads in on() and submits_on(), on the child's only thread.
   session.store(0, std::memory_order_relaxed);
   submits.fetch_and(submits_watched, std::memory_order_relaxed);
   here = {};
@@ -125,7 +126,8 @@ std::string thread_name() {
 [[gnu::noinline]] ThreadRing* open_ring(std::uint32_t now) noexcept {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  // relaxed: changed under the lock. That trace may be over.
+  // relaxed: pairs with the stores in start_trace() and stop_trace(), under the same lock. The
+  // trace may be over.
   if (here.ending || session.load(std::memory_order_relaxed) != now) return nullptr;
   try {
     all.names.emplace(track_of_thread(), thread_name());
@@ -171,9 +173,10 @@ std::uint64_t track_here() noexcept {
 }
 
 namespace {
-/// Not a function of its own, so that records are made where they stay.
+/// Inlined, so that a record is written directly into the ring.
 [[gnu::always_inline]] inline void put(const Record& record) noexcept {
-  // acquire: as in on(). The trace may have ended since its caller looked.
+  // acquire: pairs with the release in start_trace(). The trace may have ended since the caller
+  // looked.
   const std::uint32_t mine = session.load(std::memory_order_acquire);
   if (mine == 0) return;
   ThreadRing* ring = here.ring;
@@ -208,13 +211,13 @@ void name(std::uint64_t timeline, const std::string& name) noexcept {
   const std::lock_guard lock(all.mutex);
   try {
     all.names.emplace(timeline, name);
-  } catch (...) {  // no memory: the timeline stays without a name
+  } catch (...) {  // no memory: the timeline stays unnamed
   }
 }
 
 namespace {
 
-/// Stamps since the beginning, as nanoseconds.
+/// Converts stamps to nanoseconds since the beginning.
 struct Calibration {
   std::uint64_t begin;
   double ns_per_tick;
@@ -257,7 +260,7 @@ void start_trace(const TraceOptions& options) {
   }
   trace::Registry& all = trace::registry();
   std::unique_lock lock(all.mutex);
-  // relaxed: changed under the lock.
+  // relaxed: pairs with the stores here and in stop_trace(), under the same lock.
   if (trace::session.load(std::memory_order_relaxed) != 0) {
     throw Error(ErrorCode::failed_precondition,
                 "a trace is being recorded already; stop_trace() ends it");
@@ -277,7 +280,7 @@ void start_trace(const TraceOptions& options) {
   // relaxed: pairs with the load in submits_on(); a thread that records looks at the session again.
   if (options.submits) trace::submits.fetch_or(trace::submits_traced, std::memory_order_relaxed);
   lock.unlock();
-  // Those that open from here on find the trace on.
+  // Timelines opened after this line find the trace on.
   trace::name_open_timelines();
 }
 
@@ -285,10 +288,11 @@ Trace stop_trace() {
   using namespace sched;
   trace::Registry& all = trace::registry();
   const std::lock_guard lock(all.mutex);
-  // relaxed: changed under the lock, or in a forked child. Records after this are of no trace.
+  // relaxed: pairs with the loads in on() and put(); changed under the lock, or in a forked child.
+  // Later records belong to no trace.
   if (trace::session.exchange(0, std::memory_order_relaxed) == 0)
     throw Error(ErrorCode::failed_precondition, "no trace is being recorded");
-  // relaxed: as in start_trace().
+  // relaxed: pairs with the load in submits_on().
   trace::submits.fetch_and(static_cast<std::uint8_t>(~trace::submits_traced),
                            std::memory_order_relaxed);
   const std::chrono::duration<double, std::nano> length = trace::Clock::now() - all.begin_time;
@@ -306,8 +310,8 @@ Trace stop_trace() {
     });
     result.dropped += ring->ring.dropped();
   }
-  // Events of one instant (some counters tick in tens of ns): tasks in their order, then what is in
-  // them, long before short.
+  // Events with equal stamps (some counters tick in tens of ns): tasks in their order, then events
+  // inside them, long before short.
   std::ranges::sort(result.events, {}, [](const TraceEvent& each) {
     const bool is_task = each.kind == TraceEvent::Kind::task;
     return std::tuple(each.begin, !is_task, is_task ? each.ticket : 0, -each.duration, each.ticket);

@@ -20,9 +20,9 @@ namespace {
 
 constexpr const char* end_names[] = {"done", "failed", "skipped", "cancelled"};
 
-/// Whether `text` is made of whole UTF-8 sequences.
+/// True if `text` consists of complete UTF-8 sequences.
 bool is_utf8(std::string_view text) {
-  std::size_t more = 0;  // bytes of the sequence that are still to come
+  std::size_t more = 0;  // bytes of the sequence still to come
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     const bool continues = (byte & 0xC0) == 0x80;
@@ -32,7 +32,7 @@ bool is_utf8(std::string_view text) {
   return more == 0;
 }
 
-/// A JSON string. What is no UTF-8 is taken for Latin-1.
+/// A JSON string. Text that is not UTF-8 is read as Latin-1.
 std::string quoted(std::string_view text) {
   const unsigned plain_max = is_utf8(text) ? 0xFF : 0x7F;
   std::string result = "\"";
@@ -53,7 +53,7 @@ double microseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
-/// Devices are the threads of one process of the viewer, threads those of another.
+/// The viewer shows devices as threads of one process, and threads as threads of another process.
 std::string place(std::uint64_t track) {
   return fmt::format(R"("pid":{},"tid":{})", Trace::is_thread(track) ? 2 : 1,
                      track & ~Trace::thread_bit);
@@ -64,7 +64,7 @@ class Writer {
   Writer(const Trace& trace, std::ostream& out) : trace_(trace), out_(out) {}
 
   void write() {
-    // Text alone: numbers would go by the stream's locale.
+    // Only text: numbers would follow the stream's locale.
     out_ << R"({"displayTimeUnit":"ns","otherData":{"producer":"heddle","dropped":)"
          << fmt::to_string(trace_.dropped) << R"(},"traceEvents":[)";
     metadata("process_name", R"("pid":1)", "devices");
@@ -86,7 +86,7 @@ class Writer {
   void metadata(const char* kind, const std::string& where, const std::string& name) {
     item(fmt::format(R"("ph":"M","name":"{}",{},"args":{{"name":{}}})", kind, where, quoted(name)));
   }
-  /// A span of time; `about` is what a viewer shows of it when asked.
+  /// A span of time; a viewer shows `about` on request.
   void span(const TraceEvent& event, const char* category, const std::string& name,
             const std::string& about) {
     item(fmt::format(R"("ph":"X","cat":"{}","name":{},{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}})",
@@ -97,7 +97,7 @@ class Writer {
   void arrow(const TraceEvent& event, std::string_view end) {
     const auto at = submits_.find({event.device, event.ticket});
     if (at == submits_.end()) return;
-    // A worker that finds the task at once counts it from the end of the one before.
+    // A worker that finds the task at once counts it from the end of the previous task.
     const auto when = std::max(event.begin, at->second.begin);
     item(fmt::format(R"({},"cat":"submit","name":"submit","id":{},{},"ts":{:.3f})", end,
                      at->second.id, place(event.track), microseconds(when)));

@@ -1,4 +1,4 @@
-// The watchdog's thread, and what it says.
+// The watchdog's thread and report.
 #include "scheduler/observe/watchdog.hpp"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ bool OverdueFinder::look(std::vector<Snapshot>& devices, Clock::time_point now) 
   bool any_new = false;
   std::map<std::uint64_t, Seen> seen;
   for (Snapshot& device : devices) {
-    // Nobody has begun what is merely queued: a host may run a manual device when it likes.
+    // A merely queued task has not begun: a host may run a manual device at any time.
     if (device.running.empty() && device.waiting_for.empty()) continue;
     Seen mine{device.running_ticket, now};
     if (const auto before = seen_.find(device.id);
@@ -52,7 +52,8 @@ bool OverdueFinder::look(std::vector<Snapshot>& devices, Clock::time_point now) 
   return any_new;
 }
 
-/// Marks the device if its task or that one's part is overdue; whether one of them was not before.
+/// Marks the device if its task or the task's part is overdue; returns whether one of them is newly
+/// overdue.
 bool OverdueFinder::is_new(Seen& mine, Snapshot& device, Clock::time_point now) const {
   if (mine.part != device.part) {
     mine.part = device.part;
@@ -68,7 +69,7 @@ bool OverdueFinder::is_new(Seen& mine, Snapshot& device, Clock::time_point now) 
   return any_new;
 }
 
-/// What the thread and those that stop it share.
+/// State shared by the thread and the threads that stop it.
 struct Watchdog::Watch {
   std::string name;
   std::chrono::nanoseconds limit;
@@ -108,7 +109,7 @@ Watchdog::Watchdog(std::string name, std::chrono::nanoseconds limit, Look look, 
 
 Watchdog::~Watchdog() {
   if (fork_generation() != fork_generation_) {
-    // The thread is not here, and its memory may be another's.
+    // The thread does not exist here, and its memory may be reused.
     static_cast<void>(new std::thread(std::move(thread_)));
     return;
   }
@@ -116,7 +117,7 @@ Watchdog::~Watchdog() {
   watch_->stop.store(true, std::memory_order_release);
   watch_->parker.unpark();
   if (thread_.get_id() == std::this_thread::get_id()) {
-    thread_.detach();  // the last scheduler went in its own report
+    thread_.detach();  // the last scheduler was released in the watchdog's own report
   } else {
     thread_.join();
   }

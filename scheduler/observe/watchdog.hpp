@@ -1,5 +1,5 @@
-// Watchdog: a thread that looks at the devices of a scheduler now and then, and reports what has
-// not moved for too long (S17). One owner.
+// Watchdog: a thread that looks at the devices of a scheduler at intervals, and reports devices
+// without progress for too long (S17). One owner.
 #pragma once
 
 #include <chrono>
@@ -15,15 +15,16 @@
 
 namespace heddle::sched {
 
-/// Finds in successive snapshots the devices whose first task, or its earliest part, has been the
-/// same for too long. Knows no clock: what is too long is measured between looks. One thread at a
+/// Finds in successive snapshots the devices whose first task, or its earliest part, has not
+/// changed for too long. Has no clock of its own: times are measured between looks. One thread at a
 /// time.
 class OverdueFinder {
  public:
   using Clock = Event::Clock;
 
   explicit OverdueFinder(std::chrono::nanoseconds limit) : limit_(limit) {}
-  /// Sets `overdue` where it is; true when one of them was not at the last look.
+  /// Sets `overdue` on overdue devices; returns whether one of them was not overdue at the last
+  /// look.
   [[nodiscard]] bool look(std::vector<Snapshot>& devices, Clock::time_point now);
 
  private:
@@ -48,7 +49,7 @@ class Watchdog {
 
   /// Throws Error(unavailable) when no thread can be started.
   Watchdog(std::string name, std::chrono::nanoseconds limit, Look look, Report report);
-  /// Joins the thread, unless it is the caller.
+  /// Joins the thread, unless the thread itself is the caller.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;

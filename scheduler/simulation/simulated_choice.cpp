@@ -14,8 +14,8 @@ SimulatedChoice::SimulatedChoice(const SimulationOptions& options) : random_(opt
   const auto drawn = static_cast<SimulationPolicy>(draw(3));
   policy_ = options.policy.value_or(drawn);
   for (std::size_t k = 0; k < simulation_faults; ++k) {
-    // Most kinds are still in most runs: what goes wrong often hides what goes wrong else
-    // (FoundationDB's BUGGIFY, and swarm testing, Groce et al., ISSTA 2012).
+    // Most runs leave most kinds of faults out: one fault often hides another (FoundationDB's
+    // BUGGIFY, and swarm testing, Groce et al., ISSTA 2012).
     const bool active = draw(3) == 0;
     const std::uint64_t odds = std::uint64_t{2} << draw(6);
     if (active && options.faults[k]) odds_[k] = odds;

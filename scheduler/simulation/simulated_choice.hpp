@@ -1,5 +1,5 @@
-// SimulatedChoice: everything that a simulation draws from its seed: which fiber goes on, how much
-// time goes by, and what goes wrong. One thread.
+// SimulatedChoice: every value drawn from the seed: the fiber to continue, the passing of time, and
+// faults. One thread.
 #pragma once
 
 #include <array>
@@ -15,20 +15,20 @@ class SimulatedChoice {
  public:
   explicit SimulatedChoice(const SimulationOptions& options);
 
-  /// Below `bound`, which is at least 1.
+  /// A number below `bound`, which is at least 1.
   [[nodiscard]] std::uint64_t draw(std::uint64_t bound) noexcept { return random_() % bound; }
 
-  /// The number of an actor, a device or a host, that can be chosen from now on.
+  /// Adds an actor, a device or a host, that can be chosen from now on; returns its number.
   std::size_t add_actor();
-  /// The place in `ready`, which is not empty and holds actors, of the one that goes on in this
-  /// step.
+  /// Returns the index in `ready` of the actor that continues in this step; `ready` holds actors
+  /// and is not empty.
   [[nodiscard]] std::size_t choose(std::uint64_t step, const std::vector<std::size_t>& ready);
-  /// `actor` lets others go on.
+  /// `actor` lets other actors continue.
   void give_way(std::size_t actor) noexcept;
 
-  /// Whether this fault happens now; counts it.
+  /// Returns whether the fault happens now; counts the fault.
   [[nodiscard]] bool fault(SimulationFault kind) noexcept;
-  /// None happens from here on.
+  /// No fault happens after this call.
   void end_faults() noexcept { odds_.fill(0); }
   [[nodiscard]] const std::array<std::uint64_t, simulation_faults>& faults() const noexcept {
     return faults_;
@@ -42,14 +42,14 @@ class SimulatedChoice {
 
   std::mt19937_64 random_;
   SimulationPolicy policy_;
-  std::array<std::uint64_t, simulation_faults> odds_{};  // one in so many; 0: never
+  std::array<std::uint64_t, simulation_faults> odds_{};  // odds of 1 in this number; 0: never
   std::array<std::uint64_t, simulation_faults> faults_{};
 
-  // pct: the higher goes first. Priorities that drop are below all that are drawn.
+  // For pct: the higher priority goes first. Dropped priorities are below all drawn priorities.
   std::vector<std::uint64_t> priorities_;
   std::vector<std::uint64_t> drops_;  // steps
   std::uint64_t next_low_ = 0;
-  // subset
+  // For subset.
   std::vector<bool> chosen_;
   std::uint64_t redraw_at_ = 0;
 };

@@ -1,4 +1,4 @@
-// The simulator's actors and loop, what it is asked for as a runner, and what it checks.
+// The simulator's actors and loop, its functions as a runner, and its checks.
 #include "scheduler/simulation/simulator.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 namespace heddle::sched {
 
-/// A device's turn, as handed to the fiber that it runs on.
+/// A device's turn, as handed to the fiber of the turn.
 struct Simulator::Turn {
   Simulator* simulator;
   std::shared_ptr<DeviceCore> device;
@@ -31,7 +31,7 @@ Simulator::Simulator(SimulationOptions options)
 
 Simulator::~Simulator() {
   for (auto& [raw, fiber] : fibers_) {
-    // What stands on its stack cannot be ended from outside.
+    // The frames on the fiber's stack cannot be ended from outside.
     log(LogLevel::error, fmt::format("simulation of seed {}: '{}' never ended; its stack is lost",
                                      options_.seed, actors_[fiber.first]->name));
     static_cast<void>(new std::shared_ptr<Fiber>(std::move(fiber.second)));
@@ -41,11 +41,11 @@ Simulator::~Simulator() {
 // Actors.
 
 std::size_t Simulator::add_actor(std::string name) {
-  // Apart from the numbers of threads, which count from 1.
+  // Separate from the numbers of threads, which count from 1.
   static std::atomic<std::uint64_t> producers{std::uint64_t{1} << 62};
   actors_.push_back(std::make_unique<Actor>());
   actors_.back()->name = std::move(name);
-  // relaxed: handing out numbers.
+  // relaxed: pairs with the same operation of other simulations; gives out numbers.
   actors_.back()->producer = producers.fetch_add(1, std::memory_order_relaxed);
   return choice_.add_actor();
 }
@@ -78,7 +78,7 @@ void Simulator::signal_later(const ExternalTimeline& timeline, const Event& even
     Status status;
     if (fault(SimulationFault::signal_fails))
       status = Status(ErrorCode::device_failed, "planted by the simulation");
-    // A later ticket may have ended this one too.
+    // The signal of a later ticket may have ended this ticket too.
     if (!Timeline::has_ended(event))
       static_cast<void>(ExternalTimeline(timeline).signal(event.ticket(), std::move(status)));
   });
@@ -100,7 +100,7 @@ void Simulator::push_now(Ready ready) noexcept {
   ready_.push_back(std::move(ready));
 }
 
-/// What goes on in this step; false: nothing can.
+/// Takes the entry to continue in this step; false: no entry is ready.
 bool Simulator::take(Ready& ready) {
   const std::lock_guard lock(mutex_);
   if (ready_.empty()) return false;
@@ -114,7 +114,7 @@ bool Simulator::take(Ready& ready) {
   return true;
 }
 
-/// One step; false: nobody can go on, now or later.
+/// One step; false: no actor can continue, now or later.
 bool Simulator::step() {
   if (steps_ >= steps_max_) {
     fail(fmt::format("not ended after {} steps", steps_));
@@ -157,7 +157,7 @@ void Simulator::go_on(Ready ready) {
   const bool may_go_on = std::exchange(running_, outer).may_go_on;
   if (ended) {
     fibers_.erase(fiber.get());
-    fiber->forget_token();  // the next run of this seed would not find it
+    fiber->forget_token();  // a left token would change the next run of this seed
     Fiber::give_back(fiber);
   } else if (may_go_on || !fiber->park()) {
     push_now({.fiber = fiber});
@@ -165,7 +165,8 @@ void Simulator::go_on(Ready ready) {
 }
 
 void Simulator::turn_on_fiber(void* turn) noexcept {
-  const Turn mine = std::move(*static_cast<Turn*>(turn));  // its place goes when this is left
+  // its memory is gone when the fiber is left
+  const Turn mine = std::move(*static_cast<Turn*>(turn));
   if (mine.device->take_turn(mine.fiber, 1)) mine.simulator->push({.device = mine.device});
 }
 
@@ -190,7 +191,7 @@ SimulationReport Simulator::run() {
 }
 
 void Simulator::end() noexcept {
-  // relaxed: pairs with the load in over(); carries nothing.
+  // relaxed: pairs with the load in over(); carries no data.
   over_.store(true, std::memory_order_relaxed);
   std::vector<std::shared_ptr<Fiber>> left;
   for (const auto& [raw, fiber] : fibers_) left.push_back(fiber.second);
@@ -204,12 +205,12 @@ void Simulator::end() noexcept {
   set_hooks(nullptr);
 }
 
-// As a runner.
+// Runner.
 
 void Simulator::run(DeviceCore& device) noexcept {
   const std::uint64_t lost = options_.lost_turns_one_in;
   if (lost != 0 && hooks() == this && draw(lost) == 0) {
-    static_cast<void>(actor_of(device));  // what is left of it is looked at in the end
+    static_cast<void>(actor_of(device));  // remaining tasks of the device are checked at the end
     lost_.push_back(device.shared_from_this());
     return;
   }
@@ -226,11 +227,11 @@ void Simulator::uncall(Clock::time_point when, std::uint64_t call) noexcept {
   timers_.remove(when, call);
 }
 std::optional<bool> Simulator::run_until(const Event& /*event*/, Deadline /*deadline*/) noexcept {
-  // Hosts of this thread come by wait(); others may sleep while there is hope.
+  // Hosts of this thread use wait(); other threads may sleep until the simulation is over.
   return over() ? std::optional(false) : std::nullopt;
 }
 
-// What must hold in the end.
+// Conditions that must hold at the end.
 
 void Simulator::check_ends() {
   for (const auto& actor : actors_) {

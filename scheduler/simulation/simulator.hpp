@@ -1,7 +1,7 @@
-// Simulator: a runner on one thread that gives turns in an order drawn from a seed, and the hooks
-// by which it decides time, failing memory and the like. Devices and hosts are its actors; turns,
-// suspended tasks and hosts run on fibers, and may be left wherever the shipped code has a point.
-// The thread of the simulation, but for run() and resume(), which may come from any.
+// Simulator: a runner on a single thread with turns in an order drawn from a seed, and the hooks
+// that decide time, failing allocations and other faults. Devices and hosts are its actors. Turns,
+// suspended tasks and hosts run on fibers, which may be left at every simulated point of the
+// shipped code. Called on the simulation's thread, except run() and resume(): any thread.
 #pragma once
 
 #include <atomic>
@@ -31,14 +31,14 @@ class Simulator final : public Runner, public Hooks {
   void add_host(std::string name, std::function<void()> body);
   void signal_later(const ExternalTimeline& timeline, const Event& event);
   SimulationReport run();
-  /// Waits that nobody has ended come back; nobody waits from now on.
+  /// Pending waits return, and later waits end at once.
   void end() noexcept;
   void end_faults() noexcept { choice_.end_faults(); }
   void sleep_until(Clock::time_point time);
   void yield() noexcept;
   void fail(const std::string& why);
 
-  // As a runner.
+  // Runner.
   void run(DeviceCore& device) noexcept override;
   void look_later(DeviceCore& device) noexcept override;
   void resume(std::shared_ptr<Fiber> fiber) noexcept override;
@@ -46,7 +46,7 @@ class Simulator final : public Runner, public Hooks {
   void uncall(Clock::time_point when, std::uint64_t call) noexcept override;
   std::optional<bool> run_until(const Event& event, Deadline deadline) noexcept override;
 
-  // As hooks.
+  // Hooks.
   [[nodiscard]] Clock::time_point now() const noexcept override { return now_; }
   [[nodiscard]] std::uint64_t producer() noexcept override;
   void point() noexcept override;
@@ -69,13 +69,13 @@ class Simulator final : public Runner, public Hooks {
     std::string name;
     std::uint64_t producer = 0;
     std::weak_ptr<DeviceCore> device{};
-    std::uint64_t last_ticket = 0;  // that began
+    std::uint64_t last_ticket = 0;  // the latest begun
     bool in_task = false;
-    std::function<void()> body{};  // a host's, until it has ended
-    std::string waits_for{};       // a host's
+    std::function<void()> body{};  // of a host, until the host has ended
+    std::string waits_for{};       // of a host
   };
   static constexpr std::size_t nobody = ~std::size_t{0};
-  /// What may go on: a device that wants a turn, a fiber that was left, a host that begins.
+  /// A ready entry: a device in need of a turn, a fiber that was left, or a host to begin.
   struct Ready {
     std::shared_ptr<DeviceCore> device{};
     std::shared_ptr<Fiber> fiber{};
@@ -85,7 +85,7 @@ class Simulator final : public Runner, public Hooks {
   struct Running {
     std::size_t actor = nobody;
     Fiber* fiber = nullptr;
-    bool may_go_on = false;  // it left of its own accord
+    bool may_go_on = false;  // the actor left voluntarily, and is ready again
   };
 
   std::size_t add_actor(std::string name);
@@ -96,7 +96,7 @@ class Simulator final : public Runner, public Hooks {
   [[nodiscard]] bool take(Ready& ready);
 
   [[nodiscard]] bool over() const noexcept {
-    // relaxed: pairs with the store in end(); other threads may ask.
+    // relaxed: pairs with the store in end(); other threads may call the function.
     return over_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool step();
@@ -120,7 +120,7 @@ class Simulator final : public Runner, public Hooks {
   Timers timers_;
   std::vector<std::unique_ptr<Actor>> actors_;
   std::unordered_map<std::uint64_t, std::size_t> device_actors_;  // by timeline
-  /// All that have been entered and have not ended.
+  /// Every entered fiber that has not ended.
   std::unordered_map<const Fiber*, std::pair<std::size_t, std::shared_ptr<Fiber>>> fibers_;
   std::mutex mutex_;  // guards ready_
   std::vector<Ready> ready_;

@@ -1,5 +1,5 @@
-// What shipped code, hosts and tasks ask of a simulation: to wait, to let others go on, and what
-// goes wrong.
+// The simulator's hooks for shipped code, hosts and tasks: waits, points where other actors
+// continue, and faults.
 #include <fmt/format.h>
 
 #include <utility>
@@ -14,7 +14,7 @@ namespace heddle::sched {
 
 // Leaving a fiber.
 
-/// Whether this is the stack of the actor that runs: not a stack within it, nor the loop's.
+/// True if the current stack is the running actor's own: not a nested stack, and not the loop's.
 bool Simulator::on_own_fiber() const noexcept {
   const TaskContext* const task = current_task();
   return running_.fiber != nullptr && (task == nullptr || task->fiber == running_.fiber);
@@ -29,14 +29,14 @@ void Simulator::leave(bool may_go_on) noexcept {
   }
 }
 
-/// Makes the actor that runs go on, once or more.
+/// Returns a function that makes the running actor continue; it may be called repeatedly.
 std::function<void()> Simulator::waker() {
   return [this, fiber = running_.fiber->shared_from_this()] {
     if (fiber->unpark()) push({.fiber = fiber});
   };
 }
 
-/// Waits here until `done()`, which some callback follows.
+/// Waits here until `done()`, which a callback makes true.
 template <class Done>
 Waited Simulator::wait_for(const Done& done, Deadline deadline) {
   const auto late = [&] { return deadline && now_ >= *deadline; };
@@ -59,7 +59,7 @@ Waited Simulator::wait_for(const Done& done, Deadline deadline) {
   return done() ? Waited::done : late() ? Waited::late : Waited::stopped;
 }
 
-// As hooks.
+// Hooks.
 
 std::uint64_t Simulator::producer() noexcept {
   return running_.actor == nobody ? thread_number() : actors_[running_.actor]->producer;
@@ -133,7 +133,7 @@ Waited Simulator::wait(const Event& event, Deadline deadline) noexcept {
   try {
     before_allocation();
     if (suspends) call = Timeline::call(event, waker());
-  } catch (const std::bad_alloc&) {  // looks again and again
+  } catch (const std::bad_alloc&) {  // polls
     while (!Timeline::has_ended(event)) {
       if (deadline && now_ >= *deadline) return Waited::late;
       if (!pass()) return Waited::stopped;

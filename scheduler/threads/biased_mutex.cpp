@@ -5,14 +5,14 @@ namespace heddle::sched {
 
 void BiasedMutex::lock() noexcept {
   if (try_lock_alone()) return;
-  // A thread that the child lacks may have been inside; the child has one.
+  // A thread that does not exist in the child may have been inside; the child has one thread.
   if (is_inherited()) {
     torn_ = is_torn();
     by_mutex_ = false;
     return;
   }
   mutex_.lock();
-  // Claimed with the mutex held, so nobody claims it meanwhile.
+  // Threads claim with the mutex held, so no thread claims the bias meanwhile.
   if (!bias_.is_unclaimed()) bias_.revoke();
   by_mutex_ = true;
 }

@@ -1,5 +1,5 @@
-// BiasedMutex: a lock that costs the one thread that takes it again and again two plain stores,
-// until another needs it; from then on it is a mutex.
+// BiasedMutex: a lock that costs its first thread two plain stores per use until another thread
+// needs the lock; from then on it is a mutex.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,34 @@
 
 namespace heddle::sched {
 
-/// A lockable. Whoever holds it waits for nothing that needs it. In a forked child it locks
-/// nothing; only there may it be torn.
+/// A lockable. A thread must not wait, while holding the lock, for a thread that needs it. In a
+/// forked child the lock has no effect, and only there it may be torn.
 class BiasedMutex {
  public:
   void lock() noexcept;
-  /// Locks it if it is the calling thread's.
+  /// Locks if the calling thread owns the bias.
   [[nodiscard]] bool try_lock_alone() noexcept { return bias_.enter(known_thread_number()); }
   void unlock() noexcept {
     if (!by_mutex_) return bias_.leave();
     by_mutex_ = false;
     mutex_.unlock();
   }
-  /// While it is locked: the calling thread will lock it again and again. The first that says so
-  /// has it.
+  /// Called with the lock held: the calling thread will lock it often. The first caller gets the
+  /// bias.
   void claim() noexcept;
-  /// This is a forked child, and a thread that it lacks was inside when it was forked, so that what
-  /// is guarded may be half written.
+  /// True in a forked child if another thread was inside the lock at the fork; the guarded data may
+  /// then be half written.
   [[nodiscard]] bool is_torn() const noexcept {
     return is_inherited() && (torn_ || by_mutex_ || bias_.is_inside());
   }
-  /// It was made before this process was forked.
+  /// True if the lock was made before the process was forked.
   [[nodiscard]] bool is_inherited() const noexcept { return fork_generation_ != fork_generation(); }
 
  private:
   Bias<> bias_;
   std::mutex mutex_;
-  bool by_mutex_ = false;  // by whoever has locked it
-  bool torn_ = false;      // as a child found it that has locked it since
+  bool by_mutex_ = false;  // written by the current holder
+  bool torn_ = false;      // a child found the lock torn, and has locked it since
   const std::uint32_t fork_generation_ = fork_generation();
 };
 

@@ -6,7 +6,7 @@
 namespace heddle::sched {
 namespace {
 
-/// Whether `name` is in a list such as "cpu,cpuacct".
+/// True if `name` is in a list such as "cpu,cpuacct".
 bool lists(std::string_view names, std::string_view name) noexcept {
   while (true) {
     const auto comma = names.find(',');
@@ -39,11 +39,11 @@ std::vector<std::string> cgroup_directories(std::string_view controller, const s
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string path = line.substr(second + 1);
-    if (controllers.empty()) {  // v2, which may stand beside v1's hierarchies
+    if (controllers.empty()) {  // v2, possibly beside v1's hierarchies
       for (const char* const mount : {"", "/unified"})
         add_up_to_root(directories, mounts + mount, path);
     } else if (lists(controllers, controller)) {
-      // Mounted by the list's name, or by that of the one controller.
+      // Mounted by the name of the list, or of the single controller.
       for (const std::string& name : {controllers, std::string(controller)})
         add_up_to_root(directories, mounts + "/" + name, path);
     }

@@ -1,4 +1,5 @@
-// Fibers: stacks, switching, and telling the C++ runtime and the sanitizers about it.
+// Fibers: stacks, switches between them, and reports of switches to the C++ runtime and the
+// sanitizers.
 #include "scheduler/threads/fiber.hpp"
 
 #include <cxxabi.h>
@@ -31,15 +32,15 @@ using boost::context::detail::jump_fcontext;
 using boost::context::detail::make_fcontext;
 using boost::context::detail::transfer_t;
 
-/// The exceptions that are being handled on a stack: per thread in the C++ runtime, per fiber here,
-/// or a task that awaits inside a catch block would leave its exception to somebody else.
+/// The exceptions being handled on a stack: per thread in the C++ runtime, per fiber here.
+/// Otherwise a task awaiting inside a catch block would leave its exception to another task.
 struct Handling {
   void* caught = nullptr;
   unsigned uncaught = 0;
 };
 
-// Not inlined: the runtime's accessor is declared const, so that two calls in one function may
-// become one, which after a switch is that of another thread.
+// Not inlined: the runtime's accessor is declared const, so two calls in a function may be merged,
+// and after a switch the merged value would belong to another thread.
 [[gnu::noinline]] void save(Handling& handling) noexcept {
   std::memcpy(static_cast<void*>(&handling), abi::__cxa_get_globals(), sizeof handling);
 }
@@ -100,7 +101,7 @@ struct Fiber::Machine {
 #endif
   }
   ~Machine() {
-    // Its last frame goes too, for the sake of the sanitizers: an order to do nothing ends main().
+    // Ends the last frame too, for the sanitizers: main() returns when the body is null.
     body = nullptr;
     into();
 #ifdef HEDDLE_TSAN
@@ -110,7 +111,7 @@ struct Fiber::Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  /// The fiber's outermost frame: runs one function after the other.
+  /// The fiber's outermost frame: runs functions in sequence.
   static void main(transfer_t from) noexcept {
     auto& self = *static_cast<Machine*>(from.data);
     self.arrived(from, nullptr);
@@ -122,7 +123,8 @@ struct Fiber::Machine {
     self.out(true);
   }
 
-  /// From a thread's (or another fiber's) stack onto this one, until it is left.
+  /// Switches from the stack of a thread (or another fiber) onto this stack, until the fiber is
+  /// left.
   void into() noexcept {
     Handling handling;
     save(handling);
@@ -142,7 +144,7 @@ struct Fiber::Machine {
     restore(handling);
   }
 
-  /// From this stack back to the one outside.
+  /// Switches from this stack back to the outer stack.
   void out([[maybe_unused]] bool for_good) noexcept {
     Handling handling;
     save(handling);
@@ -166,8 +168,8 @@ struct Fiber::Machine {
   }
 
   Stack stack;
-  fcontext_t context = nullptr;  // where the fiber goes on; while it is left
-  fcontext_t outside = nullptr;  // where its visitor goes on; while it is entered
+  fcontext_t context = nullptr;  // where the fiber continues; valid while it is left
+  fcontext_t outside = nullptr;  // where its visitor continues; valid while the fiber is entered
   Body body = nullptr;
   void* argument = nullptr;
   bool ended = true;
@@ -202,7 +204,8 @@ void Fiber::suspend() noexcept {
 
 namespace {
 
-/// Fibers at rest, a few per thread. Whether it is gone is apart, since it is asked for after that.
+/// Idle fibers, a few per thread. A separate flag says that the cache is destroyed, because it is
+/// read afterwards too.
 thread_local bool cache_gone = false;
 struct Cache {
   std::array<std::shared_ptr<Fiber>, tuning::fibers_cached_max> fibers;

@@ -1,6 +1,6 @@
-// Fiber: a stack of its own, on which a function runs that may be left in the middle and gone on
-// with later, on whatever thread (S16). One thread at a time is in it; park() and unpark() hand it
-// from the thread that left it to the one that goes on (protocol/parking.hpp). On Boost.Context.
+// Fiber: a stack for a function that may be suspended and later resumed on any thread (S16). One
+// thread at a time is in the fiber; park() and unpark() hand the fiber from the leaving thread to
+// the resuming thread (protocol/parking.hpp). On Boost.Context.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ class Fiber : public std::enable_shared_from_this<Fiber> {
  public:
   using Body = void (*)(void* argument);
 
-  /// One that no function runs on: from this thread's cache, else a new one. Null without memory.
-  /// Its stack is as large as that of a thread, so that tasks have the same room in all modes.
+  /// An idle fiber: from this thread's cache, or a new fiber. Null without memory. The stack is as
+  /// large as a thread's stack, which gives tasks the same room in all modes.
   [[nodiscard]] static std::shared_ptr<Fiber> take() noexcept;
   /// Keeps a fiber whose function has ended for this thread's next take().
   static void give_back(std::shared_ptr<Fiber> fiber) noexcept;
@@ -27,31 +27,30 @@ class Fiber : public std::enable_shared_from_this<Fiber> {
 
   /// Runs body(argument) on this fiber until it ends (true) or suspends (false).
   [[nodiscard]] bool start(Body body, void* argument) noexcept;
-  /// Goes on where it suspended; as start().
+  /// Continues after the suspension; returns as start() does.
   [[nodiscard]] bool resume() noexcept;
-  /// Inside the fiber: back to the thread that started or resumed it. Returns in the thread that
-  /// resumes it.
+  /// Called inside the fiber: returns to the thread that called start() or resume(). The call
+  /// itself returns on the thread that resumes the fiber.
   void suspend() noexcept;
-  /// How often it was suspended. Inside the fiber.
+  /// The number of suspensions. Called inside the fiber.
   [[nodiscard]] unsigned suspensions() const noexcept { return suspensions_; }
 
-  /// After it was left: true when it is now the waker's to resume, false when the waker came first
-  /// and the caller has to.
+  /// Called after the fiber was left. true: the waker will resume the fiber; false: the waker came
+  /// first, and the caller must resume it.
   [[nodiscard]] bool park() noexcept { return parking_.park(); }
-  /// Any thread, any number of times, also late: true when the caller has to resume it.
+  /// Any thread, any number of times, also late. true: the caller must resume the fiber.
   [[nodiscard]] bool unpark() noexcept { return parking_.unpark(); }
 
-  /// At rest: a token that a late waker left is forgotten.
+  /// For an idle fiber: drops the token of a late waker.
   void forget_token() noexcept { parking_.forget_token(); }
 
-  /// Links fibers that wait to be resumed on one thread; belongs to the thread that got true from
-  /// unpark().
+  /// Links fibers to be resumed on one thread; owned by the thread whose unpark() returned true.
   std::shared_ptr<Fiber> next;
-  /// The same in a pool.
+  /// The link in a pool.
   ReadyLink ready_link;
 
  private:
-  struct Machine;  // contexts, and what sanitizers want to know of them
+  struct Machine;  // contexts, and data for sanitizers
   explicit Fiber(std::unique_ptr<Machine> machine) noexcept;
   bool enter() noexcept;
 

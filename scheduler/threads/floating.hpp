@@ -1,16 +1,17 @@
-// What a thread computes with: a host may round otherwise, flush what is tiny to zero (programs
-// that are linked with -ffast-math do so from their start), or have exceptions of floating
-// operations stop it, and threads inherit that from those that start them. Descriptions, folds,
-// texts and kernels have nothing of it: whoever makes them begins with a DefaultFloating.
+// The floating-point environment of a thread: a host may change rounding, flush tiny values to zero
+// (programs linked with -ffast-math do so from the start), or unmask floating-point exceptions, and
+// threads inherit the environment from the thread that starts them. Descriptions, folds, texts and
+// kernels must not depend on it: code that makes them begins with a DefaultFloating.
 #pragma once
 
 #include <immintrin.h>
 
 namespace heddle::sched {
 
-/// While it lives, the calling thread's floating operations are IEEE 754's: rounded to nearest
-/// even, nothing flushed to zero, nothing stopped. Then it computes as before. Costs a nanosecond
-/// where the host's are the same. The x87 unit stays as it is: nothing of heddle uses it.
+/// During its lifetime, the calling thread's floating-point operations follow IEEE 754's defaults:
+/// round to nearest even, no flush to zero, exceptions masked. The destructor restores the previous
+/// environment. Costs a nanosecond where the host uses the defaults. The x87 unit is not changed:
+/// heddle does not use it.
 class DefaultFloating {
  public:
   DefaultFloating() noexcept : before_(_mm_getcsr()) {
@@ -25,7 +26,7 @@ class DefaultFloating {
   DefaultFloating& operator=(const DefaultFloating&) = delete;
 
  private:
-  // Bits of MXCSR (Intel SDM 1, 10.2.3): what has happened so far; all exceptions masked.
+  // Bits of MXCSR (Intel SDM 1, 10.2.3): flags of past exceptions; all exceptions masked.
   static constexpr unsigned seen = 0x3f, defaults = 0x1f80;
   const unsigned before_;
 };

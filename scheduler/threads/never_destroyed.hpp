@@ -1,4 +1,4 @@
-// Objects that are needed during exit too, when statics have been destroyed.
+// NeverDestroyed: objects needed during exit too, after statics have been destroyed.
 #pragma once
 
 #include <new>
@@ -6,8 +6,8 @@
 
 namespace heddle::sched {
 
-/// A T in static memory, made at its first use and never destroyed. It takes no memory for itself,
-/// so that making it does not fail where T's constructor does not.
+/// A T in static memory, constructed at its first use and never destroyed. The object allocates no
+/// memory for itself: construction fails only if T's constructor does.
 template <class T>
 class NeverDestroyed {
  public:

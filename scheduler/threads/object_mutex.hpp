@@ -1,4 +1,4 @@
-// ObjectMutex: guards an object that forked children inherit, and makes none of them wait.
+// ObjectMutex: guards an object that forked children inherit, and never blocks those children.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace heddle::sched {
 /// Any thread.
 class ObjectMutex {
  public:
-  /// Not owned: this is a forked child, and a thread that it lacks was inside when it was forked,
-  /// so that what is guarded may be half written. Then the caller refuses.
+  /// Not owned: this is a forked child, and another thread was inside the lock at the fork; the
+  /// guarded data may be half written. The caller then refuses the operation.
   [[nodiscard]] std::unique_lock<std::mutex> lock_or_fork() {
     if (made_ != fork_generation()) return {mutex_, std::try_to_lock};
     return std::unique_lock(mutex_);

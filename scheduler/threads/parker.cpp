@@ -1,5 +1,5 @@
-// Parker on a futex. The kernel compares the word under its own lock, so a token left between our
-// check and the sleep makes the sleep return at once.
+// Parker on a futex. The kernel compares the word under its own lock, so a token left between the
+// check here and the sleep makes the sleep return at once.
 #include "scheduler/threads/parker.hpp"
 
 #include <linux/futex.h>
@@ -18,7 +18,7 @@ std::uint32_t* word(std::atomic<std::uint32_t>& token) noexcept {
   return reinterpret_cast<std::uint32_t*>(&token);
 }
 
-/// The deadline is absolute on CLOCK_MONOTONIC, which steady_clock is.
+/// The deadline is absolute on CLOCK_MONOTONIC, the clock of steady_clock.
 void futex_wait(std::atomic<std::uint32_t>& token, const timespec* deadline) noexcept {
   syscall(SYS_futex, word(token), FUTEX_WAIT_BITSET_PRIVATE, 0u, deadline, nullptr,
           FUTEX_BITSET_MATCH_ANY);
@@ -36,8 +36,7 @@ bool Parker::park(std::optional<Clock::time_point> deadline) noexcept {
     until.tv_nsec = ns % 1'000'000'000;
   }
   while (true) {
-    // acquire: pairs with the release in unpark(), so the owner sees what was done before it was
-    // woken.
+    // acquire: pairs with the release in unpark(), so the owner sees all writes before the wake.
     if (token_.exchange(0, std::memory_order_acquire) == 1) return true;
     if (deadline && Clock::now() >= *deadline) return false;
     futex_wait(token_, deadline ? &until : nullptr);

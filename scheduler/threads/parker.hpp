@@ -1,4 +1,4 @@
-// Parker: puts one thread to sleep until another hands it a token. park: the owner; unpark: any
+// Parker: puts a thread to sleep until another thread leaves a token. park: the owner; unpark: any
 // thread.
 #pragma once
 
@@ -16,8 +16,8 @@ class Parker {
 
   /// Sleeps until there is a token, then takes it. false: the deadline passed first.
   bool park(std::optional<Clock::time_point> deadline = {}) noexcept;
-  /// Leaves a token and wakes the owner if it sleeps. A second token before the first is taken is
-  /// none.
+  /// Leaves a token and wakes the owner if it sleeps. A second token before the first is taken has
+  /// no effect.
   void unpark() noexcept;
 
  private:

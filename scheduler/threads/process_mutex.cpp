@@ -5,9 +5,9 @@
 
 namespace heddle::sched {
 
-/// All that were ever locked, the latest first.
+/// Every mutex ever locked, the latest first.
 struct ProcessMutex::List {
-  /// Whoever holds the list's lock waits for none of theirs.
+  /// A thread never waits for a listed mutex while it holds the list's lock.
   static void lock_all() noexcept {
     ProcessMutex* busy = nullptr;
     while (true) {
@@ -15,7 +15,7 @@ struct ProcessMutex::List {
       busy = try_to_lock_all();
       if (busy == nullptr) return;
       mutex.unlock();
-      busy->mutex_.lock();  // once that is free, try again
+      busy->mutex_.lock();  // waits until that mutex is free, then tries again
       busy->mutex_.unlock();
     }
   }
@@ -24,11 +24,11 @@ struct ProcessMutex::List {
     mutex.unlock();
   }
 
-  static constinit std::mutex mutex;  // guards what follows
+  static constinit std::mutex mutex;  // guards the members below
   static constinit ProcessMutex* first;
 
  private:
-  /// All, and null; or none, and one that another thread has.
+  /// Locks all and returns null; or locks none and returns a mutex that another thread holds.
   [[nodiscard]] static ProcessMutex* try_to_lock_all() noexcept {
     for (ProcessMutex* at = first; at != nullptr; at = at->next_) {
       if (at->mutex_.try_lock()) continue;
@@ -45,12 +45,12 @@ constinit std::mutex ProcessMutex::List::mutex;
 constinit ProcessMutex* ProcessMutex::List::first = nullptr;
 
 void ProcessMutex::be_listed() noexcept {
-  // Not a static variable: a child would wait for ever for the thread that was making it.
+  // Not a static variable: a child would wait for ever for the thread that was initializing it.
   static constinit pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once,
                [] { pthread_atfork(&List::lock_all, &List::unlock_all, &List::unlock_all); });
   const std::lock_guard lock(List::mutex);
-  // relaxed: changed under the lock.
+  // relaxed: pairs with the store below, under the same lock.
   if (listed_.load(std::memory_order_relaxed)) return;
   next_ = List::first;
   List::first = this;

@@ -1,4 +1,5 @@
-// ProcessMutex: guards what all of a process shares, and is whole and free in forked children.
+// ProcessMutex: guards data shared by a whole process; in forked children the data is whole and the
+// mutex free.
 #pragma once
 
 #include <atomic>
@@ -6,10 +7,10 @@
 
 namespace heddle::sched {
 
-/// A lockable that is never destroyed. A thread that forks has locked all of them meanwhile, so
-/// that no other is inside: a child may go on with what they guard. The order in which that is done
-/// matters to nobody, as the thread waits for one of them only while it holds no other. A thread
-/// that has locked one does not fork.
+/// A lockable that is never destroyed. A forking thread holds every ProcessMutex during the fork,
+/// which keeps other threads out: a child may use the guarded data. The locking order is free,
+/// because the thread waits for a mutex only while it holds no other. A thread that holds a
+/// ProcessMutex must not fork.
 class ProcessMutex {
  public:
   constexpr ProcessMutex() noexcept = default;
@@ -17,7 +18,8 @@ class ProcessMutex {
   ProcessMutex& operator=(const ProcessMutex&) = delete;
 
   void lock() noexcept {
-    // relaxed: pairs with the store in be_listed(); it only spares this thread the list's lock.
+    // relaxed: pairs with the store in be_listed(); the flag only saves this thread the list's
+    // lock.
     if (!listed_.load(std::memory_order_relaxed)) [[unlikely]]
       be_listed();
     mutex_.lock();

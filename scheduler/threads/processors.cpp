@@ -1,4 +1,4 @@
-// Affinity masks by sched_getaffinity, quotas from the files of cgroup v2 and v1.
+// Affinity masks from sched_getaffinity, quotas from the files of cgroup v2 and v1.
 #include "scheduler/threads/processors.hpp"
 
 #include <sched.h>
@@ -19,7 +19,8 @@
 namespace heddle::sched {
 namespace {
 
-/// All of `text` as a positive number of microseconds; "max", -1 and nonsense are none.
+/// The whole of `text` as a positive number of microseconds; nullopt for "max", -1 and malformed
+/// text.
 std::optional<double> microseconds(std::string_view text) noexcept {
   std::int64_t us = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), us);
@@ -27,13 +28,13 @@ std::optional<double> microseconds(std::string_view text) noexcept {
   return static_cast<double>(us);
 }
 
-/// Processors' worth of CPU time; infinity when there is no limit.
+/// CPU time in processors; infinity without a limit.
 double quota_of(const std::string& quota, const std::string& period) noexcept {
   const auto allowed = microseconds(quota), each = microseconds(period);
   return allowed && each ? *allowed / *each : std::numeric_limits<double>::infinity();
 }
 
-/// The tightest of this process's groups.
+/// The lowest quota of this process's groups.
 double cgroup_quota(const std::string& root) {
   double tightest = std::numeric_limits<double>::infinity();
   for (const std::string& group : cgroup_directories("cpu", root)) {
@@ -51,7 +52,7 @@ double cgroup_quota(const std::string& root) {
 }  // namespace
 
 std::vector<unsigned> allowed_processors() {
-  // The kernel refuses a set that is smaller than its own, which it does not tell the size of.
+  // The kernel refuses a set smaller than the kernel's own, and does not report the required size.
   for (std::size_t count = CPU_SETSIZE; count <= std::size_t{1} << 20; count *= 2) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
         CPU_ALLOC(count), [](cpu_set_t* memory) { CPU_FREE(memory); });

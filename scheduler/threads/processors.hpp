@@ -1,4 +1,4 @@
-// The processors that this process may use: affinity mask and cgroup CPU quotas. Any thread.
+// The processors available to this process: affinity mask and cgroup CPU quotas. Any thread.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 namespace heddle::sched {
 
 /// The processors in the calling thread's affinity mask, ascending. Empty when the kernel does not
-/// tell.
+/// report a mask.
 [[nodiscard]] std::vector<unsigned> allowed_processors();
 
-/// How many of `allowed` processors the CPU quotas of this process's cgroups leave: the tightest
-/// from its group up to the root, in v2's and v1's hierarchies. A part of a processor counts as
-/// one; at least 1. Files that are missing or malformed set no limit. `root` stands before /proc
-/// and /sys, for tests with a tree of their own. Throws std::bad_alloc.
+/// How many of `allowed` processors the CPU quotas of this process's cgroups leave: the lowest
+/// quota from its group up to the root, in v2's and v1's hierarchies. A part of a processor counts
+/// as one; at least 1. Missing or malformed files set no limit. `root` is a prefix of /proc and
+/// /sys, for tests with their own tree. Throws std::bad_alloc.
 [[nodiscard]] unsigned processors_within_quota(unsigned allowed, const std::string& root = "");
 
 }  // namespace heddle::sched

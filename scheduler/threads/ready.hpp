@@ -1,4 +1,4 @@
-// Ready: what a pool can go on with, and the link by which it waits for a worker.
+// Ready: an entry that a pool can run, and the link by which the entry waits for a worker.
 #pragma once
 
 #include <memory>
@@ -9,16 +9,17 @@ class DeviceCore;
 class Fiber;
 class HelperPlace;
 
-/// One of these: a device that wants a turn, a fiber whose task may go on, a place of a team that
-/// wants a visitor.
+/// Exactly one member is set: a device in need of a turn, a fiber whose task may continue, or a
+/// place of a team in need of a visitor.
 struct Ready {
   std::shared_ptr<DeviceCore> device{};
   std::shared_ptr<Fiber> fiber{};
   std::shared_ptr<HelperPlace> place{};
 };
 
-/// In each device, fiber and place, which are ready at most once at a time; belongs to the thread
-/// that made it so, and then to the taker. Holds what it is in while that waits.
+/// A member of each device, fiber and place. Each is ready at most once at a time; the link belongs
+/// to the thread that made the entry ready, then to the thread that takes the entry. Keeps its
+/// owner alive while waiting.
 struct ReadyLink {
   Ready self{};
   ReadyLink* next = nullptr;

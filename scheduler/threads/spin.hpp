@@ -1,4 +1,4 @@
-// Spinning: looking again and again for a while. Any thread.
+// Spinning: polling a condition for a while. Any thread.
 #pragma once
 
 #include <sched.h>
@@ -11,22 +11,23 @@
 
 namespace heddle::sched {
 
-/// As much of `spin` as there is before `deadline`.
+/// The part of `spin` that remains before `deadline`.
 [[nodiscard]] inline std::chrono::nanoseconds spin_before(
     std::chrono::steady_clock::time_point deadline, std::chrono::nanoseconds spin) noexcept {
   const auto now = std::chrono::steady_clock::now();
   return deadline <= now ? std::chrono::nanoseconds(0) : std::min(spin, deadline - now);
 }
 
-/// Looks until `done()` or `spin` has passed; whether it was done. After the first microsecond or
-/// so it offers its processor to other threads between looks: where more threads spin than there
-/// are processors, one of them may have to do what the others wait for.
+/// Polls until `done()` or until `spin` has passed; returns whether `done()` held. After about the
+/// first microsecond the thread yields its processor between polls: with more spinning threads than
+/// processors, one of them may have to do the work that the rest waits for.
 template <class Done>
 [[nodiscard]] bool spin_until(const Done& done, std::chrono::nanoseconds spin) noexcept {
   using Clock = std::chrono::steady_clock;
   if (done()) return true;
   if (spin.count() <= 0) return false;
-  constexpr std::chrono::nanoseconds longest = std::chrono::hours(24);  // sums do not overflow
+  // keeps sums from overflowing
+  constexpr std::chrono::nanoseconds longest = std::chrono::hours(24);
   const auto end = Clock::now() + std::min(spin, longest);
   while (true) {
     for (int k = 0; k < tuning::spins_per_clock_read; ++k) {

@@ -1,6 +1,6 @@
-// What runs on the calling thread: a chain of tasks, innermost first (inline devices nest). A task
+// The tasks that run on the calling thread: a chain, innermost first (inline devices nest). A task
 // counts until its callable is destroyed and the callbacks of its event have run: a wait there for
-// a later ticket of that device waits for itself. Thread-local.
+// a later ticket of that device would be a wait for itself. Thread-local.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace heddle::sched {
 
-/// Users' callbacks that run within others: to a depth that any stack has room for; those beyond it
-/// come after. They are those of one task, or of one thread outside tasks.
+/// User callbacks inside other callbacks, up to a depth for which any stack has room; deeper
+/// callbacks run later. Owned by a task, or by a thread outside tasks.
 class Callbacks {
  public:
   void run(std::function<void()> callback) noexcept;
@@ -28,23 +28,24 @@ struct TaskContext {
   DeviceCore* device = nullptr;
   std::uint64_t timeline = 0;
   std::uint64_t ticket = 0;
-  Fiber* fiber = nullptr;  ///< what it can suspend; null on a worker's own stack
+  Fiber* fiber = nullptr;  ///< the fiber it can suspend; null on a worker's own stack
   TaskContext* outer = nullptr;
   Callbacks callbacks{};
-  /// The label of a task that has ended, where its callable is destroyed and its callbacks run, on
-  /// whichever thread learnt of it (S23): a wait there is that thread's. Null: the task runs.
+  /// The label of an ended task, during the destructor of the callable and the callbacks, on the
+  /// thread that learned of the end (S23): a wait there is a wait of that thread. Null: the task
+  /// runs.
   const char* ending = nullptr;
-  /// A part of the task runs here, perhaps beside others: it waits for nothing.
+  /// A part of the task runs here, perhaps beside other parts: no waits are allowed.
   bool in_part = false;
 };
 
 /// The innermost task of this thread; null outside tasks.
 [[nodiscard]] TaskContext* current_task() noexcept;
 
-/// Whether what runs here is a part of a task.
+/// True if a part of a task runs here.
 [[nodiscard]] bool in_part() noexcept;
 
-/// Makes `context` the innermost task while it lives.
+/// Makes `context` the innermost task during its lifetime.
 class TaskScope {
  public:
   explicit TaskScope(TaskContext& context) noexcept;
@@ -53,7 +54,7 @@ class TaskScope {
   TaskScope& operator=(const TaskScope&) = delete;
 };
 
-/// No task is the innermost one while this lives: what runs here is not part of it.
+/// During its lifetime no task is the innermost: code here is not part of a task.
 class OutsideTasks {
  public:
   OutsideTasks() noexcept;
@@ -65,9 +66,9 @@ class OutsideTasks {
   TaskContext* const task_;
 };
 
-/// While this lives, this thread tells what has ended on the queues of a completion domain (D15),
-/// alone: it would wait for itself where it waited for that. In a simulation, whose hosts share
-/// their thread, it is nothing: there each wait lets the others go on.
+/// During its lifetime, this thread alone reports ends on the queues of a completion domain (D15):
+/// a wait for such an end would be a wait for itself. No effect in a simulation, whose hosts share
+/// their thread: there a wait lets other hosts continue.
 class TellsEnds {
  public:
   explicit TellsEnds(std::uint64_t domain) noexcept;
@@ -76,29 +77,31 @@ class TellsEnds {
   TellsEnds& operator=(const TellsEnds&) = delete;
   /// The domain of this thread; 0: none.
   [[nodiscard]] static std::uint64_t here() noexcept;
-  /// Whether this is such a thread, outside tasks, which would suspend: it waits for nothing.
+  /// True if this thread reports ends and is outside tasks, which would suspend: no waits are
+  /// allowed.
   [[nodiscard]] static bool in_callback() noexcept;
 
  private:
   const std::uint64_t outer_;
 };
 
-/// Leaves the innermost task's fiber, and with it the task, until somebody goes on with it.
+/// Leaves the innermost task's fiber, and with it the task, until a thread resumes it.
 void suspend_task() noexcept;
 
-/// Whether waiting for `ticket` here cannot end: the innermost task, or one that it holds up
-/// because it cannot suspend, is the task of that ticket or an earlier one.
+/// True if a wait for `ticket` here cannot end: the innermost task, or a blocked task below it, has
+/// this ticket or an earlier ticket.
 [[nodiscard]] bool waits_for_itself(std::uint64_t timeline, std::uint64_t ticket) noexcept;
 
-/// Runs a user's callback here and now, or, within many others, after these.
+/// Runs a user's callback at once, or after the current callbacks if they are nested too deep.
 void run_nested(std::function<void()> callback) noexcept;
 
-/// Goes on with what was put off here (callbacks, inline devices to drain, fibers to resume):
-/// before this thread blocks, since it may wait for them.
+/// Runs postponed work of this thread (callbacks, inline devices to drain, fibers to resume):
+/// called before the thread blocks, since it may wait for the postponed work.
 void run_put_off() noexcept;
-/// The same without callbacks.
+/// run_put_off() without callbacks.
 void go_on_with_put_off() noexcept;
-/// The same after callbacks, unless a caller of this one is at it already: it will do these too.
+/// Called after callbacks: go_on_with_put_off(), unless an outer caller is already doing it and
+/// will do this work too.
 void settle_put_off() noexcept;
 
 }  // namespace heddle::sched

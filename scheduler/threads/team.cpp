@@ -1,4 +1,4 @@
-// Teams and crews: the protocols of fork_join.hpp, doorbells.hpp and assignment.hpp put together.
+// Teams and crews: combines the protocols of fork_join.hpp, doorbells.hpp and assignment.hpp.
 #include "scheduler/threads/team.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace heddle::sched {
 namespace {
 
-/// Before doorbells are made, and forks are to be noticed.
+/// Called before doorbells are made, and before forks must be noticed.
 std::uint32_t prepared_generation() noexcept {
   prepare_barriers();
   watch_forks();
@@ -36,9 +36,9 @@ Team::Team(std::chrono::nanoseconds spin) noexcept : made_(prepared_generation()
 
 Team::~Team() {
   if (fork_generation() != made_) return;
-  // relaxed: be_visited() comes before this by its contract.
+  // relaxed: pairs with the store in be_visited(), which comes before by contract.
   const std::uint32_t stays = visitors_.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
-  // acquire: pairs with the release in detach(): what helpers did here comes before the end.
+  // acquire: pairs with the release in detach(): the helpers' work comes before the end.
   const auto gone = [&] { return attached_.load(std::memory_order_acquire) == stays; };
   while (!spin_until(gone, tuning::spin_default)) {
   }
@@ -56,7 +56,8 @@ std::uint32_t Team::run_alone(const Job& job) noexcept {
 }
 
 std::uint32_t Team::run_together(const Job& job) noexcept {
-  std::uint32_t outstanding = job.parts - 1;  // that are not the owner's; it begins with part 0
+  // parts not run by the owner, which begins with part 0
+  std::uint32_t outstanding = job.parts - 1;
   std::uint32_t dropped = 0;
   fork_join_.publish(job, outstanding);
   wake_helpers(outstanding);
@@ -71,7 +72,7 @@ std::uint32_t Team::run_together(const Job& job) noexcept {
       break;
     }
     job.function(job.context, job.parts - left, 0);
-    // Where all is claimed and ended, the line of the claims is left to the helpers.
+    // When every part is claimed and ended, the helpers keep the cache line of the claims.
     if (left == 1 || fork_join_.ended() == outstanding) break;
     left = fork_join_.claim();
     if (left != 0) --outstanding;
@@ -81,11 +82,11 @@ std::uint32_t Team::run_together(const Job& job) noexcept {
   return dropped;
 }
 
-/// Waits for the helpers' parts; how many of them were dropped.
+/// Waits for the helpers' parts; returns how many were dropped.
 std::uint32_t Team::join(std::uint32_t outstanding) noexcept {
   const auto all = [&] { return fork_join_.ended() == outstanding; };
   if (!all()) {
-    // A child forked within a part: its helpers are in the parent.
+    // A child forked within a part: its helpers exist only in the parent.
     if (fork_generation() != made_) return outstanding - fork_join_.ended();
     if (!spin_until(all, spin_)) {
       while (fork_join_.sleep() != outstanding) owner_parker_.park();
@@ -95,11 +96,12 @@ std::uint32_t Team::join(std::uint32_t outstanding) noexcept {
   return fork_join_.take_dropped();
 }
 
-/// As many of those that sleep as there are parts for which nobody is awake.
+/// Wakes as many sleepers as there are parts without an awake helper.
 void Team::wake_helpers(std::uint32_t parts) noexcept {
   if (doorbells_.quiet()) return;
   const std::uint64_t sleepers = doorbells_.sleepers();
-  // relaxed: a guess; who comes meanwhile looks by itself.
+  // relaxed: pairs with the count in serve(); an estimate, since a helper that arrives meanwhile
+  // looks by itself.
   const std::uint32_t present = present_.load(std::memory_order_relaxed);
   const std::uint32_t awake =
       present - std::min(present, static_cast<std::uint32_t>(std::popcount(sleepers)));
@@ -109,7 +111,8 @@ void Team::wake_helpers(std::uint32_t parts) noexcept {
     parkers_[std::countr_zero(taken)].unpark();
 }
 
-/// Runs parts while there are any. Their ends are counted together: the owner waits for all anyway.
+/// Runs parts while there are any. Counts their ends together, because the owner waits for all of
+/// them anyway.
 template <class Stays>
 bool Team::help(std::uint32_t member, const Stays& stays) noexcept {
   std::uint32_t left = fork_join_.is_open() ? fork_join_.claim() : 0;
@@ -143,7 +146,8 @@ bool Team::visit(std::uint32_t member, bool (*stays)(const void* host) noexcept,
 }
 
 void Team::attach() noexcept {
-  // relaxed: the helper is told by a release, and ~Team() comes after this by its contract.
+  // relaxed: pairs with the loads of attached_; a release tells the helper, and ~Team() comes after
+  // by contract.
   attached_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -154,12 +158,13 @@ void Team::detach() noexcept {
 
 void Team::serve(std::uint32_t helper, const Assignment<Team>& assignment,
                  std::chrono::nanoseconds spin) noexcept {
-  // relaxed: pairs with the look in wake_helpers(), a guess.
+  // relaxed: pairs with the load in wake_helpers(), an estimate.
   present_.fetch_add(1, std::memory_order_relaxed);
   while (assignment.stays()) {
     if (!help(helper + 1, [&] { return assignment.stays(); })) idle(helper, assignment, spin);
   }
-  present_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: as above
+  // relaxed: pairs with the load in wake_helpers()
+  present_.fetch_sub(1, std::memory_order_relaxed);
   detach();
 }
 
@@ -177,8 +182,8 @@ void Team::idle(std::uint32_t helper, const Assignment<Team>& assignment,
 
 struct alignas(tuning::line_bytes) Crew::Helper {
   Assignment<Team> assignment;
-  Parker parker;         // while it serves none
-  Team* team = nullptr;  // what it was assigned to last; guarded by mutex_
+  Parker parker;         // while it serves no team
+  Team* team = nullptr;  // its latest assignment; guarded by mutex_
   std::thread thread;
 };
 
@@ -207,7 +212,7 @@ Crew::Crew(const std::string& name, std::uint32_t helpers, const std::vector<uns
 
 Crew::~Crew() {
   if (fork_generation() != made_) {
-    // The threads are not here: neither joined nor destroyed.
+    // The threads do not exist here: neither joined nor destroyed.
     static_cast<void>(helpers_.release());
     return;
   }
@@ -218,7 +223,7 @@ void Crew::stop() noexcept {
   {
     const std::lock_guard lock(mutex_);
     for (std::uint32_t k = 0; k < size_; ++k) tell(helpers_[k], k, nullptr);
-    // release: pairs with the acquire in work(); what was told of comes before.
+    // release: pairs with the acquire in work(); the assignments come before.
     stop_.store(true, std::memory_order_release);
   }
   for (std::uint32_t k = 0; k < size_; ++k) {
@@ -230,16 +235,16 @@ void Crew::stop() noexcept {
 void Crew::assign(std::uint32_t helper, Team* team) noexcept {
   if (fork_generation() != made_) return;
   const std::lock_guard lock(mutex_);
-  // relaxed: written under the lock.
+  // relaxed: pairs with the store in stop(), under the same lock.
   if (!stop_.load(std::memory_order_relaxed)) tell(helpers_[helper], helper, team);
 }
 
-/// Under the lock.
+/// Called with the lock held.
 void Crew::tell(Helper& helper, std::uint32_t index, Team* team) noexcept {
   Team* const before = std::exchange(helper.team, team);
   if (before == team) return;
   if (team != nullptr) team->attach();
-  // The helper may leave at once, and the team go, before it has been woken: one more hold.
+  // The helper may leave at once, and the team be destroyed, before the wake: takes one more hold.
   if (before != nullptr) before->attach();
   const bool untaken = helper.assignment.assign(team);
   if (before == nullptr) {
@@ -258,7 +263,7 @@ void Crew::work(std::uint32_t helper) noexcept {
       team->serve(helper, self.assignment, spin_);
       continue;
     }
-    // acquire: pairs with the release in stop(): nothing is assigned any more.
+    // acquire: pairs with the release in stop(): no assignments follow.
     if (stop_.load(std::memory_order_acquire)) return;
     self.parker.park();
   }

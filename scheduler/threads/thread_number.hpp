@@ -1,5 +1,5 @@
-// A number for each thread that submits: never reused, and a forked child's thread is given a new
-// one, so a thread with the number of a device's owner is that thread, in the process of that
+// A number for each submitting thread: never reused, and a forked child's thread gets a new one. A
+// thread with the number of a device's owner is therefore that thread, in the process of that
 // device.
 #pragma once
 
@@ -10,20 +10,20 @@ namespace heddle::sched {
 inline constexpr std::uint64_t no_thread_number = 0;
 
 namespace thread {
-// initial-exec: a few bytes, for which no call is worth it.
+// initial-exec: access without a call, for a few bytes of static TLS.
 [[gnu::tls_model("initial-exec"),
   gnu::visibility("hidden")]] extern thread_local constinit std::uint64_t number;
 }  // namespace thread
 
-/// The calling thread's number; no_thread_number until it first asked for one. Not for functions
-/// that suspend before: they may go on in another thread with the address of the first one's
-/// variable.
+/// The calling thread's number; no_thread_number until its first call of thread_number(). Not for
+/// functions that suspend earlier: they may continue on another thread with the address of the
+/// first thread's variable.
 [[nodiscard]] [[gnu::always_inline]] inline std::uint64_t known_thread_number() noexcept {
   return thread::number;
 }
-/// The calling thread's number, given to it at the first call. Not inlined: see above.
+/// The calling thread's number, drawn at the first call. Not inlined: see above.
 [[nodiscard]] std::uint64_t thread_number() noexcept;
-/// In a forked child, by its one thread.
+/// Called in a forked child, by its only thread.
 void forget_thread_number() noexcept;
 
 }  // namespace heddle::sched

@@ -17,7 +17,7 @@
 namespace heddle::sched {
 namespace {
 
-/// Signals are for the host's threads: ours start with all of them blocked.
+/// Signals are for the host's threads: heddle's threads start with all signals blocked.
 class BlockSignals {
  public:
   BlockSignals() noexcept {
@@ -48,7 +48,7 @@ void require_allowed(const std::string& name, unsigned processor) {
 
 namespace {
 
-/// A mask as the kernel wants it, of one processor; empty for none.
+/// A kernel mask of one processor; empty for nullopt.
 std::vector<unsigned long> mask_of(std::optional<unsigned> processor) {
   if (!processor) return {};
   std::vector<unsigned long> mask(CPU_ALLOC_SIZE(*processor + 1) / sizeof(unsigned long));
@@ -57,7 +57,7 @@ std::vector<unsigned long> mask_of(std::optional<unsigned> processor) {
   return mask;
 }
 
-/// The calling thread. The kernel refuses a processor that was taken away since it was asked for.
+/// Binds the calling thread. The kernel refuses a processor that was taken away after the check.
 void bind_to(const std::vector<unsigned long>& mask) {
   const int error = pthread_setaffinity_np(pthread_self(), mask.size() * sizeof(unsigned long),
                                            reinterpret_cast<const cpu_set_t*>(mask.data()));

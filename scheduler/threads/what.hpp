@@ -1,4 +1,4 @@
-// What users' exceptions say. Any thread.
+// Texts and failures of user exceptions. Any thread.
 #pragma once
 
 #include <exception>
@@ -13,7 +13,7 @@ namespace heddle::sched {
   return text != nullptr ? text : "an exception whose what() is null";
 }
 
-/// The failure of a task, or a part of one, that threw what is being handled.
+/// The failure of a task, or of a part, that threw the exception being handled.
 [[gnu::cold]] [[nodiscard]] Status failure_of_thrown() noexcept;
 
 }  // namespace heddle::sched
