@@ -11,7 +11,7 @@ namespace heddle::jit {
 
 std::string emit_c(const CompileUnit& unit, const Target& target) {
   check_unit(unit);
-  // Each single assignment is told to a tracer: no vectors.
+  // A tracer is called for every single assignment, so there are no vectors.
   const Target used = unit.trace_values ? Target() : target;
   CPrimitives primitives;
   CVectors vectors(used);

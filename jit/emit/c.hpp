@@ -1,4 +1,4 @@
-// From loop kernels to C11 text: one self-contained translation unit for gcc and clang. Pure; any
+// From loop kernels to C11 text: a self-contained translation unit for gcc and clang. Pure; any
 // thread.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace heddle::jit {
 
-/// The text of a unit: types of the kernel ABI, the primitive functions it uses, its kernels.
-/// Throws invalid_argument as check_unit().
+/// The text of a unit: types of the kernel ABI, the primitive functions that the unit uses, and its
+/// kernels. Throws invalid_argument as check_unit().
 [[nodiscard]] std::string emit_c(const CompileUnit& unit, const Target& target = {});
 
 }  // namespace heddle::jit

@@ -42,8 +42,8 @@ void CDialect::declare_stop() {
   line("const u32* const stop = args->stop ? args->stop : &never;");
 }
 
-/// GCC guesses that the word is set, rather than not: what follows eight looks would be code that
-/// hardly ever runs, of which it makes no vectors.
+/// GCC's default guess is that the word is set: it would take code after eight checks for code that
+/// hardly ever runs, and make no vectors of its loops.
 void CDialect::check_stop() {
   line("if (__builtin_expect_with_probability(__atomic_load_n(stop, __ATOMIC_RELAXED), 0, 1.0))");
   line("  goto stopped;");
@@ -119,7 +119,7 @@ CDialect::Made CDialect::number(std::int64_t v) {
              : c_literal(Scalar::of_int(DType::i64, v));
 }
 
-/// As in the loop text, but that types have some of its names.
+/// Variables have their names in the loop text, except names that are C types.
 std::string CDialect::variable(VarId id) {
   const bool type = id == 8 || id == 16 || id == 32 || id == 64;
   return fmt::format("i{}{}", id, type ? "_" : "");

@@ -1,7 +1,7 @@
-// A kernel as C text: the hooks of emit/walk.hpp, each with what it does. The C is meant to be
-// read: kernels keep the loops, names and order of the loop text, one line per statement;
-// operations that C spells exactly are operators, all others are calls of primitive functions
-// (value/primitives.hpp). Not thread-safe: one object per kernel being emitted.
+// A kernel as C text: the hooks of emit/walk.hpp, with their documentation. The C is meant to be
+// read: kernels keep the loops, names and order of the loop text, one line per statement.
+// Operations that C spells exactly are operators; all other operations are calls of primitive
+// functions (value/primitives.hpp). Not thread-safe: one object per kernel being emitted.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace heddle::jit {
 class CDialect {
  public:
   using Made = std::string;   ///< a value's expression, which needs no parentheses
-  using Place = std::string;  ///< where the lanes of a vector begin in memory: a pointer
+  using Place = std::string;  ///< address of a vector's lanes in memory: a pointer
   /// Deeper expressions are cut into temporaries: clang refuses more than 256 brackets.
   static constexpr int expression_depth_max = 40;
 
@@ -28,40 +28,40 @@ class CDialect {
       : loop_(loop), out_(out), primitives_(primitives), vectors_(vectors) {}
 
   // The kernel.
-  /// Its head; static indices as the arguments give them.
+  /// Writes the kernel's head, and reads static indices from the arguments.
   void begin_kernel(const KernelSource& kernel);
-  /// Before the first statement of the top level that uses the buffer.
+  /// Called before the first statement of the top level that uses the buffer.
   void take_address(const KernelSource& kernel, BufferId k);
   void end_kernel() { out_ += "}\n"; }
-  /// A zero of 64 bits of which the compiler does not know that it is one: zero().
+  /// Declares zero(): a 64-bit zero whose value the compiler does not know.
   void declare_zero();
   [[nodiscard]] Made zero() const { return "zero"; }
-  /// What check_stop() looks at: the caller's word, or one that never asks to stop.
+  /// Declares the word that check_stop() reads: the caller's word, or a word that is never set.
   void declare_stop();
   void check_stop();
-  /// Where check_stop() leads to: the status says that the kernel was stopped.
+  /// The target of check_stop()'s jump: sets the status to stopped.
   void end_stops();
-  /// All other parts return.
+  /// Returns in all parts but the first.
   void leave_to_first_part() { line("if (args->part != 0) return;"); }
   template <class Body>
   void by_first_part(const Body& body) {
     line("if (args->part == 0) {{");
     inner(body);
   }
-  /// From where to where the part at hand runs the loop.
+  /// The begin and end of the current part's slice of the loop.
   [[nodiscard]] std::pair<Made, Made> slice(const Stmt& loop);
-  /// Streamed stores are seen by others from here on.
+  /// Makes streamed stores visible to other threads.
   void end_streams();
 
   // Statements.
   void comment(const std::string& text) { line("// {}", comment_text(text)); }
-  /// What `body` declares has names of its own.
+  /// Opens a scope for the declarations of `body`.
   template <class Body>
   void scoped(const Body& body) {
     line("{{");
     inner(body);
   }
-  /// A variable of the loop text that has one value.
+  /// Binds a variable of the loop text to a single value.
   void bind(VarId var, const Made& value) {
     line("const i64 {} = {};", variable(var), c_bare(value));
   }
@@ -76,15 +76,15 @@ class CDialect {
     line("{{  // i{} = {}", var, k);
     inner(body);
   }
-  /// `stays`: the compiler is not to unroll it.
+  /// `stays`: tells the compiler not to unroll the loop.
   template <class Body>
   void loop(VarId var, const Made& from, const Made& to, bool stays, const Body& body) {
     if (stays) line("#pragma GCC unroll 1");
     line("for (i64 {0} = {1}; {0} < {2}; ++{0}) {{", variable(var), from, to);
     inner(body);
   }
-  /// A loop in pieces of `period` iterations: body(from, to) makes the one over a piece, and before
-  /// each it looks whether to stop.
+  /// A loop in pieces of `period` iterations, with a check_stop() before each piece: body(from, to)
+  /// makes the loop over a piece.
   template <class Body>
   void stop_loop(VarId var, const Made& from, const Made& to, std::int64_t period,
                  const Body& body) {
@@ -108,19 +108,20 @@ class CDialect {
     line("t{}[{}] = {};", buffer, at, c_bare(value));
   }
   void prefetch(const PrefetchGroup& group);
-  /// Keeps the loop around it from becoming vectors.
+  /// Keeps the surrounding loop from becoming vectors.
   void empty_asm() { line("__asm__(\"\");"); }
-  /// The tracer's call, where there is one: the number of the assignment, what it changed.
+  /// Calls the tracer, if there is one, with the number of the assignment, the element, and its
+  /// values before and after.
   void tell(std::uint32_t assignment, BufferId buffer, const Made& at, const Made& before,
             const Made& after);
 
   // Values.
-  /// A variable that holds the value, by this name where names are read.
+  /// A variable that holds the value, with this name in readable output.
   [[nodiscard]] Made named(const char* name, DType type, const Made& value);
   [[nodiscard]] Made temporary(DType type, const Made& value);
-  /// A variable of which the compiler does not know that it holds the value.
+  /// A variable that holds the value, unknown to the compiler.
   [[nodiscard]] Made hidden(DType type, const Made& value);
-  /// A number in a place that converts to i64 by itself: bounds, subscripts, sums with i64.
+  /// A number in a context that converts it to i64: bounds, subscripts, sums with i64.
   [[nodiscard]] static Made number(std::int64_t v);
   [[nodiscard]] static Made index(const Affine& a);
   /// An index as an operand of type i64.
@@ -137,18 +138,18 @@ class CDialect {
     return primitives_.apply(function, args);
   }
 
-  // Local blocks: arrays, or vector variables. Each element begins as `start`.
+  // Local blocks: arrays, or vector variables. Every element begins as `start`.
   void declare_array(LocalId local, const ArrayType& type, const Made& start);
   /// `rows` are the names of the variables.
   void declare_rows(LocalId local, DType type, const std::vector<std::vector<std::string>>& rows,
                     const Made& start);
-  /// Room for the columns of such a block.
+  /// Declares variables for the columns of a block of rows.
   void declare_columns(LocalId local, DType type, std::int64_t count);
 
   // Vectors.
-  /// What follows has as many lanes as a vector of this type.
+  /// Sets the number of lanes of the following code to that of a vector of this type.
   void begin_lanes(DType type);
-  /// The value in all lanes, in a variable.
+  /// A variable with the value in all lanes.
   [[nodiscard]] Made in_all_lanes(DType type, const Made& scalar);
   [[nodiscard]] static Place in_buffer(BufferId buffer, const Affine& at) {
     return pointer(fmt::format("t{}", buffer), at);
@@ -158,23 +159,23 @@ class CDialect {
   }
   [[nodiscard]] Made load_lanes(DType type, const Place& from, const LanePart& part);
   void store_lanes(DType type, const Place& to, const Made& value, const LanePart& part);
-  /// f32 in lanes to f16, which is f32 there.
+  /// Rounds f32 lanes to f16; the result is f32 lanes.
   [[nodiscard]] Made round_to_half(const Made& value) {
     return fmt::format("{}_round_to_half({})", vectors_.use(DType::f16), c_bare(value));
   }
-  /// Past the caches; whole vectors.
+  /// A store that bypasses the caches; whole vectors only.
   void stream_lanes(DType type, const Place& to, const Made& value);
   void declare_lanes(const std::string& name, DType type, const Made& value);
   void assign_lanes(const std::string& name, const Made& value) { line("{} = {};", name, value); }
-  /// What a variable of that name holds.
+  /// The value of the vector variable with this name.
   [[nodiscard]] static Made lanes(const std::string& name) { return name; }
-  /// Makes the columns of a block from `first` on of its rows.
+  /// Makes the columns, from `first` on, of a block from its rows.
   void turn(LocalId local, const ArrayType& type, std::int64_t first,
             const std::vector<std::string>& rows);
   [[nodiscard]] static Made column(LocalId local, std::int64_t k) {
     return fmt::format("x{}_columns[{}]", local, k);
   }
-  /// An operand of apply_lanes(), told before the next one is made.
+  /// An operand of apply_lanes(), announced before the next operand is made.
   [[nodiscard]] static Made lane_operand(DType, Made value) { return value; }
   [[nodiscard]] Made apply_lanes(const PrimFunction& function, const std::vector<Made>& args) {
     return vectors_.apply(function, args, word_);
@@ -204,7 +205,7 @@ class CDialect {
     fmt::format_to(std::back_inserter(out_), format, std::forward<A>(args)...);
     out_ += '\n';
   }
-  /// What is between a line that ends with a brace and the brace that closes it.
+  /// Writes the body after a line that ends with a brace, and the closing brace.
   template <class Body>
   void inner(const Body& body) {
     ++depth_;
@@ -213,7 +214,7 @@ class CDialect {
     line("}}");
   }
   [[nodiscard]] static std::string variable(VarId id);
-  /// "  // NAME" of a buffer or static index that has one.
+  /// "  // NAME" for a buffer or static index with a name.
   [[nodiscard]] static std::string name_comment(const std::vector<std::string>& names,
                                                 std::size_t k);
 

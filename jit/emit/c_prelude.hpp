@@ -1,4 +1,4 @@
-// What units in C begin with. It must match kernel.h; units are self-contained, so that no include
+// The beginning of units in C. It must match kernel.h; units are self-contained, so that no include
 // path is needed.
 #pragma once
 

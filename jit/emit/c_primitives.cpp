@@ -1,5 +1,5 @@
-// See emit/c_primitives.hpp. Functions are straight-line; the only loop is that of integer powers.
-// They are always inlined, as a call would keep the loop around it from becoming vector code.
+// See emit/c_primitives.hpp. Functions are straight-line; the only loop is in integer powers. They
+// are always inlined, as a call would keep the surrounding loop from becoming vector code.
 #include "jit/emit/c_primitives.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace heddle::jit {
 namespace {
 
-/// "0x1.8p+0": fmt 9 has the C library print that, with the host's decimal point.
+/// "0x1.8p+0": fmt 9 prints hexadecimal through the C library, with the host's decimal point.
 std::string hexadecimal(double value) {
   std::array<char, 32> digits{};
   const auto end = std::to_chars(digits.begin(), digits.end(), value, std::chars_format::hex).ptr;

@@ -16,7 +16,7 @@ namespace heddle::jit {
 [[nodiscard]] std::string c_literal(const Scalar& scalar);
 /// The entries of a table, with commas between.
 [[nodiscard]] std::string c_literals(std::span<const float> entries);
-/// An expression that stands alone on its side of an assignment: outer parentheses dropped.
+/// An expression for a whole side of an assignment: outer parentheses dropped.
 [[nodiscard]] std::string_view c_bare(std::string_view expression) noexcept;
 /// The operator of an instruction on two operands.
 [[nodiscard]] std::string_view c_infix(PrimOp op) noexcept;
@@ -26,11 +26,12 @@ namespace heddle::jit {
 /// The primitive functions a unit uses, in order of first use.
 class CPrimitives {
  public:
-  /// The expression that applies `function` to `args` (expressions without need of parentheses).
+  /// The expression that applies `function` to `args`, which are expressions that need no
+  /// parentheses.
   [[nodiscard]] std::string apply(PrimFunction function, const std::vector<std::string>& args);
-  /// Of the C library's functions used.
+  /// Declarations of the C library's functions in use.
   [[nodiscard]] std::string declarations() const;
-  /// Of the primitive functions used.
+  /// Definitions of the primitive functions in use.
   [[nodiscard]] std::string definitions() const;
 
  private:

@@ -28,8 +28,9 @@ constexpr std::string_view copied_load =
 }}
 )";
 
-// A copy would be read from where its pieces were just stored, and wait for that: 8 ns on AMD EPYC.
-// {4}: letter of the element's instructions, {6}: an integer of its size, {7}: 0, 1, 2 ...
+// A copy would be loaded from memory where its pieces were just stored, and wait for the stores: 8
+// ns on AMD EPYC. {4}: letter of the element's instructions, {6}: an integer of its size, {7}: 0,
+// 1, 2 ...
 constexpr std::string_view avx2_load =
     R"(static inline {0} {0}_load_part(const {1}* p, u32 count) {{
   typedef {6} lanes __attribute__((vector_size({2})));
@@ -278,7 +279,7 @@ std::string CVectors::define(const PrimFunction& function, const std::string& na
   return text + fmt::format("  return {};\n}}\n", names[function.value]);
 }
 
-/// What follows the name of the instruction's result.
+/// The text after the name of the instruction's result.
 std::string CVectors::define(const Prim& prim, const PrimFunction& function,
                              const std::string& result, const std::vector<std::string>& args) {
   const LaneForm form = lane_form(prim, function, target_);

@@ -1,5 +1,5 @@
 // Vectors as C with vector extensions, which gcc and clang share: the types that a unit uses, and
-// what is done with them. Not thread-safe: one object per unit being emitted.
+// operations on them. Not thread-safe: one object per unit being emitted.
 #pragma once
 
 #include <map>
@@ -14,11 +14,12 @@ namespace heddle::jit {
 class CVectors {
  public:
   explicit CVectors(const Target& target) : target_(target) {}
-  /// "v16f32", defined from now on. Of f16 that of f32, and what goes between the two.
+  /// "v16f32"; marks the type as used, so that definitions() defines it. For f16: the type of f32,
+  /// and the conversions between the two.
   [[nodiscard]] std::string use(DType type);
-  /// Its streaming stores too.
+  /// Adds the type's streaming stores to the definitions.
   void use_streams(DType type) { streamed_.insert(type); }
-  /// What turns blocks of its vectors too.
+  /// Adds transposes of blocks of the type's vectors to the definitions.
   void use_transpose(DType type) { transposed_.insert(type); }
   /// The type of values in lanes of the size of `word`: a bool is a mask.
   [[nodiscard]] std::string value_type(DType type, DType word);
@@ -32,7 +33,7 @@ class CVectors {
  private:
   [[nodiscard]] std::string define(DType type) const;
   [[nodiscard]] std::string define_transpose(DType type) const;
-  /// What loads elements of 16 bits as f32, and stores them; by two instructions.
+  /// Definitions of loads and stores of 16-bit elements as f32, with two instructions.
   [[nodiscard]] std::string define_16_bits(std::initializer_list<std::string_view> parts,
                                            std::string_view first, std::string_view second) const;
   std::string define(const PrimFunction& function, const std::string& name, DType word);

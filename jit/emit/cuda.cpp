@@ -14,8 +14,8 @@
 namespace heddle::jit {
 namespace {
 
-/// What units begin with: types by their sizes, and functions of C compilers by NVRTC's names. A
-/// compiler that looks at what threads do with shared memory brings its own SHARED.
+/// The beginning of units: types by their sizes, and functions of C compilers by NVRTC's names. A
+/// compiler that checks accesses of threads to shared memory defines its own SHARED.
 constexpr std::string_view cuda_prelude = R"(typedef unsigned char u8;
 typedef signed char i8;
 typedef unsigned short u16;
@@ -46,10 +46,11 @@ struct heddle_kernel_status { i32 code; i32 detail; };
 #define __builtin_rint rint
 )";
 
-/// A grid has no more groups on its first axis; kernels go through the rest themselves.
+/// The most groups on a grid's first axis; kernels loop over further groups themselves.
 constexpr std::int64_t groups_max = 0x7fffffff;
 
-/// Those of all parallel loops of one nest together, and of the most block loops in it.
+/// The groups of all parallel loops of a nest together, and the most threads of nested block loops
+/// in it.
 void measure(const Stmt& stmt, Int128 groups, std::int64_t threads, Int128& most_groups,
              std::int64_t& most_threads) {
   if (stmt.kind != StmtKind::loop) return;

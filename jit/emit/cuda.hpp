@@ -1,10 +1,10 @@
-// From loop kernels to CUDA C++ text: one self-contained translation unit for NVRTC, which has no
+// From loop kernels to CUDA C++ text: a self-contained translation unit for NVRTC, which has no
 // headers. Pure; any thread.
 //
-// Each kernel is a function `heddle_run_NAME` whose parameters are words of 8 bytes: the buffers'
-// addresses, the static indices, the address of its status, that of the word that asks it to stop
-// (devices/cuda_device.hpp). It may be launched with any number of groups, and with as many threads
-// as launch_shape() says, or more.
+// A kernel is a function `heddle_run_NAME` whose parameters are words of 8 bytes: the buffers'
+// addresses, the static indices, the address of its status, the address of its stop word
+// (devices/cuda_device.hpp). It may be launched with any number of groups, and with at least as
+// many threads as launch_shape() returns.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ namespace heddle::jit {
 /// Throws invalid_argument as check_unit(), and unavailable where values are traced.
 [[nodiscard]] std::string emit_cuda(const CompileUnit& unit, const Target& target);
 
-/// As many groups and threads as a kernel has use for.
+/// The numbers of groups and threads that the kernel can use.
 [[nodiscard]] LaunchShape launch_shape(const Loop& kernel);
 
 }  // namespace heddle::jit

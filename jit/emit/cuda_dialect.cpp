@@ -14,7 +14,7 @@ std::uint64_t count_of(const Stmt& loop) {
   return static_cast<std::uint64_t>(loop.to) - static_cast<std::uint64_t>(loop.from);
 }
 
-/// Iterations of all loops together; as many as 64 bits count, if there are more.
+/// The product of the loops' iterations; saturates at 64 bits.
 std::uint64_t product(std::span<const Stmt* const> loops) {
   Int128 all = 1;
   for (const Stmt* const loop : loops)
@@ -41,7 +41,7 @@ void CudaDialect::begin_kernel(const KernelSource& kernel) {
   }
 }
 
-/// A buffer whose address is embedded has its word all the same.
+/// A buffer with an embedded address still has a parameter word.
 void CudaDialect::parameter(const KernelSource& kernel, std::size_t k) {
   const BufferDecl& decl = loop_.buffers[k];
   if (embedded_address(kernel, k)) return line("  const u64 unused{},", k);
@@ -51,8 +51,8 @@ void CudaDialect::parameter(const KernelSource& kernel, std::size_t k) {
        k < kernel.names.buffers.size() ? " " + comment_text(kernel.names.buffers[k]) : "");
 }
 
-/// Where threads wait for each other they end together, where all of them look. One that is in a
-/// loop of its own leaves that.
+/// Threads that wait for each other end together, at a check that all of them run. A thread in a
+/// loop of its own leaves only that loop.
 void CudaDialect::check_stop() {
   if (meets_ && in_thread_) {
     if (thread_loops_ == 0) return;
@@ -74,7 +74,7 @@ void CudaDialect::begin_groups(std::span<const Stmt* const> loops) {
   line("for (u64 group = blockIdx.x; group < {}ull; group += gridDim.x) {{", product(loops));
 }
 
-/// The last loop's iterations are neighbours.
+/// Neighbouring groups have neighbouring iterations of the last loop.
 void CudaDialect::bind_groups(std::span<const Stmt* const> loops) {
   if (loops.size() > 1) line("u64 rest = group;");
   for (std::size_t k = loops.size(); k-- > 0;) {

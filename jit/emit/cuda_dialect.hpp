@@ -1,6 +1,7 @@
-// A kernel as CUDA C++ text: C (emit/c_dialect.hpp), but for what groups of threads share out. A
-// parallel loop's iterations are groups, those of block loops are their threads; what is in neither
-// is done by one thread. Not thread-safe: one object per kernel being emitted.
+// A kernel as CUDA C++ text: C (emit/c_dialect.hpp), except for the work shared out among groups of
+// threads. Iterations of a parallel loop are groups, iterations of block loops are threads of a
+// group; a single thread runs all other statements. Not thread-safe: one object per kernel being
+// emitted.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +23,9 @@ class CudaDialect : public CDialect {
   static constexpr bool runs_in_groups = true;
 
   void begin_kernel(const KernelSource& kernel);
-  /// Its parameters have them.
+  /// The kernel's parameters already contain the addresses.
   static void take_address(const KernelSource&, BufferId) {}
-  /// NVRTC takes no sum apart: nothing has to be hidden.
+  /// NVRTC does not reassociate sums: nothing has to be hidden.
   void declare_zero() { line("const u64 zero = 0;"); }
   void declare_stop() {}
   void check_stop();
@@ -37,26 +38,26 @@ class CudaDialect : public CDialect {
   }
   void end_streams() {}
 
-  /// `body` for each iteration of these nested loops, in whichever group.
+  /// `body` for each iteration of these nested loops, in any group.
   template <class Body>
   void each_group(std::span<const Stmt* const> loops, const GroupBody& group, const Body& body) {
     begin_groups(loops);
     inner([&] {
       group_ = &group;
       bind_groups(loops);
-      // The group before had the same memory.
+      // The previous group used the same memory.
       since_barrier_ = group.shared.empty() ? Since::nothing : Since::threads;
       body();
       group_ = nullptr;
     });
   }
-  /// Once in the group.
+  /// Runs the body once per group.
   template <class Body>
   void by_first_thread(const Body& body) {
     line("if (threadIdx.x == 0) {{");
     by_one_thread(body);
   }
-  /// `body` for each iteration of nested block loops, by a thread of its own.
+  /// `body` for each iteration of nested block loops, in a separate thread.
   template <class Body>
   void each_thread(std::span<const Stmt* const> loops, const Body& body) {
     if (since_barrier_ != Since::nothing) line("__syncthreads();");
@@ -76,7 +77,7 @@ class CudaDialect : public CDialect {
   }
   template <class Body>
   void loop(VarId var, const Made& from, const Made& to, bool /*stays*/, const Body& body) {
-    // In a later iteration, threads have been at work in the one before.
+    // In a later iteration, threads have worked in the previous iteration.
     if (group_ != nullptr && group_->meets && !in_thread_) since_barrier_ = Since::threads;
     ++thread_loops_;
     CDialect::loop(var, from, to, false, body);
@@ -103,11 +104,11 @@ class CudaDialect : public CDialect {
   void bind_threads(std::span<const Stmt* const> loops);
   void parameter(const KernelSource& kernel, std::size_t k);
 
-  bool meets_ = false;    ///< somewhere in the kernel, threads of a group wait for each other
-  int thread_loops_ = 0;  ///< of a thread, around what comes now
-  const GroupBody* group_ = nullptr;  ///< at hand
-  bool in_thread_ = false;            ///< in a block loop of it
-  /// What threads may have done since they last waited for each other.
+  bool meets_ = false;    ///< in some nest of the kernel, threads of a group wait for each other
+  int thread_loops_ = 0;  ///< number of loops inside a thread around the current statement
+  const GroupBody* group_ = nullptr;  ///< current group
+  bool in_thread_ = false;            ///< in a block loop of group_
+  /// The possible work of threads since they last waited for each other.
   enum class Since : std::uint8_t { nothing, fill, threads };
   Since since_barrier_ = Since::nothing;
 };

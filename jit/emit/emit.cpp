@@ -16,7 +16,7 @@ namespace {
 
 /// Long names are legal but useless; symbol tables and file names have limits.
 constexpr std::size_t kernel_name_max = 1024;
-/// A user's name may be of any length; a comment only has to tell it apart.
+/// A user's name may have any length; a comment only has to identify it.
 constexpr std::size_t comment_bytes_max = 200;
 
 bool is_name_char(char c) {
@@ -32,7 +32,7 @@ std::int64_t wrapping_sub(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
 }
 
-/// False where there is anything else.
+/// Returns false where the statement contains anything but prefetches.
 bool collect(const Loop& loop, const Stmt& stmt, std::vector<PrefetchGroup>& to) {
   if (stmt.kind == StmtKind::loop && stmt.mark == LoopMark::unroll) {
     for (std::int64_t k = stmt.from; k < stmt.to; ++k) {

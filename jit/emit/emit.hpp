@@ -1,12 +1,13 @@
-// What all emitters share: symbols of a compiled unit and the checks a unit must pass before it is
-// emitted. Pure functions; any thread.
+// Shared by all emitters: symbols of a compiled unit, and the checks that a unit must pass before
+// it is emitted. Pure functions; any thread.
 //
 // A unit exports unit_abi_symbol (a uint32_t, HEDDLE_KERNEL_ABI) and, per kernel, a function
 // `heddle_run_NAME` of type heddle_kernel_function (kernel.h).
 //
 // Parts: if a kernel has parallel loops at its top level, part p of n runs the p-th slice of each
-// of them; its other assignments are run by part 0 alone. A kernel without such loops is run whole
-// by part 0. A launcher that splits a kernel must know that its slices do not wait for one another.
+// of them; only part 0 runs the kernel's other assignments. Part 0 runs a kernel without such loops
+// as a whole. A launcher that splits a kernel must know that its slices do not wait for one
+// another.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +24,29 @@ namespace heddle::jit {
 /// The exported symbol of a kernel. The prefix keeps user names off C's keywords and library.
 [[nodiscard]] std::string kernel_symbol(std::string_view kernel_name);
 
-/// Comments before a kernel's text, which begin with `mark`: "kernel LABEL", and its symbol; of one
-/// without a label its name.
+/// Comments before a kernel's text, beginning with `mark`: "kernel LABEL" and the kernel's symbol;
+/// without a label, the kernel's name.
 [[nodiscard]] std::string heading(const KernelSource& kernel, std::string_view mark);
 
 /// Throws invalid_argument when a kernel's name is not [A-Za-z0-9_]+ or repeats, when there are
 /// more addresses than buffers, or when a loop is missing.
 void check_unit(const CompileUnit& unit);
 
-/// Elements of one buffer that are fetched, at constant distances from the first.
+/// Prefetched elements of a buffer, at constant distances from the first.
 struct PrefetchGroup {
   BufferId buffer = 0;
   Prefetch next = Prefetch::load;
   Affine first;
-  std::vector<std::int64_t> distances;  ///< elements, the first one's 0 included
+  std::vector<std::int64_t> distances;  ///< elements, including 0 for the first
 };
-/// The groups of a prefetch, or of an unrolled loop of nothing else; else none. Emitters compute
-/// each first address once: compilers take long over many sums that differ by a constant.
+/// The groups of a prefetch, or of an unrolled loop of nothing but prefetches; otherwise none.
+/// Emitters compute a group's first address once: compilers take long over many sums that differ by
+/// a constant.
 [[nodiscard]] std::vector<PrefetchGroup> prefetch_groups(const Loop& loop, const Stmt& stmt);
 
-/// For each statement of the top level, the buffers that no statement before it uses. Emitters take
-/// their addresses there: hundreds of them that are alive at once cost GCC 12 four times what all
-/// else of a kernel does, as it looks for their registers.
+/// For each statement of the top level, the buffers that no earlier statement uses. Emitters take
+/// the buffers' addresses there: with hundreds of addresses alive at once, GCC 12's register
+/// allocation costs four times the rest of the kernel's compile.
 [[nodiscard]] std::vector<std::vector<BufferId>> first_uses(const Loop& loop);
 
 /// The third argument of __builtin_prefetch.
@@ -53,10 +55,10 @@ constexpr int locality(Prefetch next) noexcept { return next == Prefetch::load_l
 /// The beginning of `text` as one line that is safe inside a C comment.
 [[nodiscard]] std::string comment_text(std::string_view text);
 
-/// Whether the kernel has a parallel loop at its top level, so that its calls may be split.
+/// True if the kernel has a parallel loop at its top level, so that its calls may be split.
 [[nodiscard]] bool has_parallel_loops(const Loop& loop) noexcept;
 
-/// The plan that the kernel brings, else one made for `target`.
+/// The kernel's own plan, or else a plan made for `target`.
 [[nodiscard]] std::shared_ptr<const LanePlan> lane_plan_of(const KernelSource& kernel,
                                                            const Target& target);
 

@@ -14,7 +14,7 @@ void emit_gccjit(gcc_jit_context* context, const CompileUnit& unit, const Target
       gcc_jit_context_new_global(context, nullptr, GCC_JIT_GLOBAL_EXPORTED, in.type(DType::u32),
                                  unit_abi_symbol),
       in.integer(DType::u32, HEDDLE_KERNEL_ABI));
-  // Each single assignment is told to a tracer: no vectors.
+  // A tracer is called for every single assignment, so there are no vectors.
   const Target used = unit.trace_values ? Target() : target;
   for (const KernelSource& kernel : unit.kernels) {
     GccjitDialect to(in, abi, kernel.loop, used);

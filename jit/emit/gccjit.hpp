@@ -1,5 +1,5 @@
-// From loop kernels to a libgccjit context, with the meaning that emit/c.hpp gives them in C.
-// Linked into heddle-compile only. One thread.
+// From loop kernels to a libgccjit context, with the meaning of emit/c.hpp's C text. Linked into
+// heddle-compile only. One thread.
 #pragma once
 
 #include <libgccjit.h>
@@ -9,8 +9,8 @@
 
 namespace heddle::jit {
 
-/// Builds the unit's kernels and its ABI symbol in `context`. What libgccjit refuses is reported by
-/// the context when it compiles. Throws invalid_argument as emit_c().
+/// Builds the unit's kernels and its ABI symbol in `context`. The context reports libgccjit's
+/// errors when it compiles. Throws invalid_argument as emit_c().
 void emit_gccjit(gcc_jit_context* context, const CompileUnit& unit, const Target& target = {});
 
 }  // namespace heddle::jit

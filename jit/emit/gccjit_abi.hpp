@@ -1,4 +1,4 @@
-// The kernel ABI as libgccjit knows it. Not thread-safe: it belongs to the context's thread.
+// The kernel ABI in libgccjit's types. Not thread-safe: the object belongs to the context's thread.
 #pragma once
 
 #include "heddle/kernel.h"
@@ -6,7 +6,7 @@
 
 namespace heddle::jit {
 
-/// The structs of kernel.h in a context. Fields in their order there.
+/// The structs of kernel.h in a context. Fields have the order of kernel.h.
 struct KernelAbi {
   explicit KernelAbi(GccjitContext& in) {
     gcc_jit_context* c = in.get();
@@ -60,17 +60,17 @@ struct KernelAbi {
   gcc_jit_field *data, *buffers, *statics, *part, *num_parts, *trace, *trace_context;
   gcc_jit_field *status, *code, *stop;
   gcc_jit_type *trace_type, *args_ptr, *status_type;
-  gcc_jit_type* word;  ///< that a kernel is told to stop by
+  gcc_jit_type* word;  ///< the stop word's type
 };
 
-/// heddle_kernel_args::stop in a kernel that looks at it. Blocks that are given end here; those
-/// that come back go on.
+/// Reads heddle_kernel_args::stop in a kernel with stop checks. Functions end the block that they
+/// are given; code continues in the block that they return.
 class GccjitStopWord {
  public:
   GccjitStopWord(GccjitContext& in, const KernelAbi& abi, gcc_jit_rvalue* args,
                  gcc_jit_block*& block)
       : in_(in), abi_(abi), args_(args), function_(gcc_jit_block_get_function(block)) {
-    gcc_jit_lvalue* never = variable(abi.word, "never");  // where there is no word
+    gcc_jit_lvalue* never = variable(abi.word, "never");  // used where there is no stop word
     gcc_jit_block_add_assignment(block, nullptr, never, in.integer(DType::u32, 0));
     word_ = variable(gcc_jit_type_get_pointer(abi.word), "stop");
     gcc_jit_block_add_assignment(block, nullptr, word_, argument(abi.stop));
@@ -85,8 +85,8 @@ class GccjitStopWord {
     stopped_ = new_block();
   }
 
-  /// The relaxed load of emit/c.cpp. Through a pointer to what is volatile libgccjit 12 makes a
-  /// plain one, of which a loop has but the first.
+  /// The relaxed load of emit/c.cpp. Through a pointer to volatile, libgccjit 12 makes a plain
+  /// load, of which a loop keeps only the first.
   gcc_jit_block* check(gcc_jit_block* block) {
     gcc_jit_function* load = gcc_jit_context_get_builtin_function(in_.get(), "__atomic_load_4");
     gcc_jit_type* place =
@@ -103,8 +103,8 @@ class GccjitStopWord {
     return next;
   }
 
-  /// A loop from `from` to `to` that looks every `period` iterations: run(block, from, to) makes
-  /// the one over those in between, and gives back the block that it ends with.
+  /// A loop from `from` to `to` with a check every `period` iterations: run(block, from, to) makes
+  /// the loop over the iterations in between, and returns the block that it ends with.
   template <class Run>
   gcc_jit_block* loop(gcc_jit_block* block, gcc_jit_rvalue* from, gcc_jit_rvalue* to,
                       std::int64_t period, const Run& run) {
@@ -113,7 +113,7 @@ class GccjitStopWord {
                    *next = variable(index, "next");
     const auto value = [](gcc_jit_lvalue* v) { return gcc_jit_lvalue_as_rvalue(v); };
     const auto minus = [&](gcc_jit_rvalue* a, gcc_jit_rvalue* b) {
-      gcc_jit_type* wide = in_.type(DType::u64);  // where the difference of any two fits
+      gcc_jit_type* wide = in_.type(DType::u64);  // the difference of any two values fits
       return in_.binary(GCC_JIT_BINARY_OP_MINUS, DType::u64, in_.cast(a, wide), in_.cast(b, wide));
     };
     gcc_jit_block *head = new_block(), *body = new_block(), *part = new_block(),
@@ -140,7 +140,7 @@ class GccjitStopWord {
     return after;
   }
 
-  /// What the kernel does last, stopped or not, is to follow.
+  /// Begins the block of the kernel's last statements, which run whether it was stopped or not.
   gcc_jit_block* end(gcc_jit_block* block) {
     gcc_jit_block* told = new_block();
     gcc_jit_block* done = new_block();
@@ -155,7 +155,7 @@ class GccjitStopWord {
   }
 
  private:
-  /// What the compiler is told of such a condition, as CDialect::check_stop() tells it.
+  /// Tells the compiler the condition's likely value, as CDialect::check_stop() does.
   gcc_jit_rvalue* taken_as(gcc_jit_rvalue* value, gcc_jit_rvalue* constant) {
     gcc_jit_function* expect =
         gcc_jit_context_get_builtin_function(in_.get(), "__builtin_expect_with_probability");

@@ -1,4 +1,4 @@
-// See emit/gccjit_dialect.hpp: all but vectors.
+// See emit/gccjit_dialect.hpp: all hooks except those for vectors.
 #include "jit/emit/gccjit_dialect.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// A kernel through libgccjit: hook for hook what emit/c_dialect.hpp prints. libgccjit makes things
-// in the order in which they are asked for: operands come first. Linked into heddle-compile only.
-// One object per kernel being emitted; one thread.
+// A kernel through libgccjit: the same hooks as emit/c_dialect.hpp, hook by hook. libgccjit creates
+// code in the order of the calls: operands come first. Linked into heddle-compile only. One object
+// per kernel being emitted; one thread.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace heddle::jit {
 class GccjitDialect {
  public:
   using Made = gcc_jit_rvalue*;
-  using Place = gcc_jit_lvalue*;  ///< the element that the lanes of a vector begin with
+  using Place = gcc_jit_lvalue*;  ///< the element at which the lanes of a vector begin
   static constexpr int expression_depth_max = INT_MAX;
 
   GccjitDialect(GccjitContext& in, const KernelAbi& abi, const Loop& loop, const Target& target)
@@ -155,7 +155,7 @@ class GccjitDialect {
   void turn(LocalId local, const ArrayType& type, std::int64_t first,
             const std::vector<std::string>& rows);
   [[nodiscard]] Made column(LocalId local, std::int64_t k) const { return columns_.at({local, k}); }
-  /// In a variable: functions use each several times.
+  /// A variable with the operand: functions use operands several times.
   [[nodiscard]] Made lane_operand(DType type, Made value) {
     return gcc_jit_lvalue_as_rvalue(variable(value_type(type), "v", value));
   }
@@ -185,7 +185,7 @@ class GccjitDialect {
     set(made, value);
     return made;
   }
-  /// An instruction spelt out: its operands are to be added.
+  /// An explicit instruction; the caller adds its operands.
   gcc_jit_extended_asm* instruction(const std::string& text) {
     return gcc_jit_block_add_extended_asm(block_, nullptr, text.c_str());
   }
@@ -221,13 +221,13 @@ class GccjitDialect {
     block_ = after;
   }
 
-  /// The types of a vector, and of one in memory that has the alignment of its elements alone.
+  /// The types of a vector, and of a vector in memory with only the alignment of its elements.
   struct VectorType {
     gcc_jit_type* vector = nullptr;
     gcc_jit_type* in_memory = nullptr;
   };
   VectorType vector_type(DType t);
-  /// The type of values in the lanes at hand: a bool is a mask.
+  /// The type of values in the current lanes: a bool is a mask.
   gcc_jit_type* value_type(DType t);
   gcc_jit_type* mask_type(DType t);
   Made mask(DType t, const LanePart& part);
@@ -236,11 +236,11 @@ class GccjitDialect {
   /// The vector in memory that begins with this element.
   gcc_jit_lvalue* in_memory(DType t, Place first);
   void copy_bytes(Made to, Made from, std::int64_t bytes);
-  /// f32 in lanes to as many f16 in a narrower vector, and back from where `constraint` says.
+  /// f32 lanes to as many f16 in a narrower vector, and back from an operand with `constraint`.
   Made narrowed(Made value);
   Made widened(DType t, Made halves, const char* constraint);
   Made raised(DType t, gcc_jit_lvalue* words);
-  /// An instruction of a primitive function on vectors; `values` are those before it.
+  /// An instruction of a primitive function on vectors; `values` are the results before it.
   void compute(const Prim& prim, const PrimFunction& function, gcc_jit_lvalue* result,
                const std::vector<Made>& values);
   void spell(const Prim& prim, const PrimFunction& function, gcc_jit_lvalue* result,
@@ -251,7 +251,7 @@ class GccjitDialect {
   const Loop& loop_;
   const Target target_;
   gcc_jit_function* function_ = nullptr;
-  gcc_jit_block* block_ = nullptr;  // where code goes now
+  gcc_jit_block* block_ = nullptr;  // current block, to which code is added
   Made args_ = nullptr;
   gcc_jit_lvalue* zero_ = nullptr;
   std::optional<GccjitStopWord> stop_word_;

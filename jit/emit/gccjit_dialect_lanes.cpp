@@ -1,5 +1,5 @@
-// See emit/gccjit_dialect.hpp: vectors. libgccjit 12 has vector types and arithmetic on them; what
-// else is needed of vectors are instructions spelt out, the same as in the C text.
+// See emit/gccjit_dialect.hpp: vectors. libgccjit 12 has vector types and arithmetic on them; other
+// vector operations are explicit instructions, the same as in the C text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -268,7 +268,7 @@ void GccjitDialect::compute(const Prim& prim, const PrimFunction& function, gcc_
   }
 }
 
-/// An instruction spelt out.
+/// Writes an explicit instruction.
 void GccjitDialect::spell(const Prim& prim, const PrimFunction& function, gcc_jit_lvalue* result,
                           const std::vector<gcc_jit_rvalue*>& values) {
   std::vector<gcc_jit_rvalue*> operands;

@@ -1,5 +1,5 @@
-// See emit/gccjit_primitives.hpp. The same functions that emit/c_primitives.cpp prints; libgccjit
-// has no conditional expression, so a select is an assignment behind a branch.
+// See emit/gccjit_primitives.hpp. The same functions as in emit/c_primitives.cpp; libgccjit has no
+// conditional expression, so a select is an assignment behind a branch.
 #include "jit/emit/gccjit_primitives.hpp"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ struct Body {
   gcc_jit_block* loop_head = nullptr;
   gcc_jit_block* loop_exit = nullptr;
 
-  /// `if (condition) goto where;` and on.
+  /// `if (condition) goto where;`, and continues in a new block.
   void branch(gcc_jit_rvalue* condition, gcc_jit_block* where) {
     gcc_jit_block* next = gcc_jit_function_new_block(function, nullptr);
     gcc_jit_block_end_with_conditional(block, nullptr, condition, where, next);
@@ -183,7 +183,7 @@ gcc_jit_rvalue* GccjitContext::apply(const PrimFunction& function,
 }
 
 /// A constant array of the unit. Its initializer is a constructor: libgccjit 12 takes a blob of
-/// bytes for text, of which reads of f32 are folded to 0.
+/// bytes for text, and folds reads of f32 from it to 0.
 gcc_jit_rvalue* GccjitContext::table(std::span<const float> entries, const std::string& name) {
   gcc_jit_type* const array =
       gcc_jit_context_new_array_type(context_, nullptr, gcc_jit_type_get_const(type(DType::f32)),

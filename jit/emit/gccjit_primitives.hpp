@@ -17,8 +17,8 @@ namespace heddle::jit {
 /// The operator of an arithmetic or bitwise instruction.
 [[nodiscard]] gcc_jit_binary_op gccjit_binary_op(PrimOp op);
 
-/// A libgccjit context and the names this floor uses for what it can make. Errors stay in the
-/// context: its calls return null after the first one, and compiling reports it.
+/// A libgccjit context, with names for its objects. Errors stay in the context: its calls return
+/// null after the first error, and compiling reports the error.
 class GccjitContext {
  public:
   explicit GccjitContext(gcc_jit_context* context);
@@ -45,7 +45,7 @@ class GccjitContext {
   [[nodiscard]] gcc_jit_rvalue* cast(gcc_jit_rvalue* value, gcc_jit_type* to) {
     return gcc_jit_context_new_cast(context_, nullptr, value, to);
   }
-  /// The expression that applies `function` to `args`; each argument may be used once only.
+  /// The expression that applies `function` to `args`; an argument may be used only once.
   [[nodiscard]] gcc_jit_rvalue* apply(const PrimFunction& function,
                                       std::vector<gcc_jit_rvalue*> args);
 

@@ -1,6 +1,6 @@
-// What walk.hpp leaves to vectors: lanes loops, and the local blocks that they work on. Each lane
-// of a vector is computed by the very operation that the plain loop would use, so both give the
-// same bits. Not thread-safe: one object per kernel being emitted.
+// The vector part of walk.hpp: lanes loops, and the local blocks that they work on. Each lane of a
+// vector is computed by the same operation as in the plain loop, so both give the same bits. Not
+// thread-safe: one object per kernel being emitted.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ template <class Dialect>
 class LaneWalk {
  public:
   using Made = typename Dialect::Made;
-  using Scalar = std::function<Made(const Value&)>;  ///< what the walk makes of a scalar value
+  using Scalar = std::function<Made(const Value&)>;  ///< makes a scalar value through the walk
 
   LaneWalk(const Loop& loop, const LanePlan& plan, const Target& target, Dialect& to, Scalar scalar)
       : loop_(loop),
@@ -33,7 +33,7 @@ class LaneWalk {
         to_(to),
         scalar_(std::move(scalar)) {}
 
-  /// Some stores pass the caches by.
+  /// True if some stores bypass the caches.
   [[nodiscard]] bool streams() const noexcept { return streams_; }
   [[nodiscard]] bool is_vector_loop(const Stmt& stmt) const {
     return stmt.mark == LoopMark::lanes && plan_.vectors.contains(stmt.var);
@@ -43,15 +43,15 @@ class LaneWalk {
     walk(body, [&](const Stmt& stmt) { found = found || is_vector_loop(stmt); });
     return found;
   }
-  /// Where in a block that is an array this element is.
+  /// The index of an element in a block that is an array.
   [[nodiscard]] Made element(LocalId local, const std::vector<Affine>& at) {
     return to_.index(flatten(blocks_.at(local), at));
   }
-  /// Code may be repeated or skipped from here on: what was computed for other statements before
-  /// holds no longer.
+  /// Discards results computed for earlier statements, as the following code may be repeated or
+  /// skipped.
   void forget() { turned_.clear(); }
 
-  /// A local block, as vector variables or as an array.
+  /// Declares a local block, as vector variables or as an array.
   void declare(const Stmt& stmt) {
     const ArrayType& type = blocks_[stmt.local] = {stmt.value->dtype, stmt.dims};
     const Made start = scalar_(*stmt.value);
@@ -115,7 +115,7 @@ class LaneWalk {
     }
   }
 
-  /// From the start of an array to what these lanes begin with.
+  /// The offset of these lanes from the start of an array.
   [[nodiscard]] Affine offset(const ArrayType& type, const std::vector<Affine>& at,
                               const LanePart& part) const {
     auto [start, step] = split_lane(flatten(type, at), lanes_->var);
@@ -143,8 +143,8 @@ class LaneWalk {
     return row_name(local, flatten(rows, row).constant, part.first / width_);
   }
 
-  /// These lanes of a column of a block in registers; those of all columns are made where one is
-  /// asked for.
+  /// These lanes of a column of a block in registers; the first request makes these lanes of all
+  /// columns.
   [[nodiscard]] Made column(const Value& v, const LanePart& part) {
     const ArrayType& type = blocks_.at(v.local);
     if (turned_.emplace(v.local, part.first).second) {
@@ -156,7 +156,7 @@ class LaneWalk {
     return to_.column(v.local, part.first + v.subscripts[1].constant);
   }
 
-  /// Gives every value that all lanes share a vector of its own, before the first part.
+  /// Makes a vector of each value that all lanes share, before the first part.
   void share(const ValuePtr& v) {
     if (!is_uniform(*v, lanes_->var, own_)) {
       for (const ValuePtr& arg : v->args) share(arg);
@@ -197,13 +197,13 @@ class LaneWalk {
   Dialect& to_;
   const Scalar scalar_;
   std::map<LocalId, ArrayType> blocks_;
-  // Blocks whose columns are those of their rows now, and from which lane on.
+  // Blocks whose columns are up to date, and their first lane.
   std::set<std::pair<LocalId, std::int64_t>> turned_;
-  // What belongs to the loop at hand:
+  // State of the current loop:
   const Stmt* lanes_ = nullptr;
   std::int64_t width_ = 0;
   std::set<LocalId> own_;
-  std::vector<std::pair<ValuePtr, Made>> shared_;  // what is the same in all lanes
+  std::vector<std::pair<ValuePtr, Made>> shared_;  // values that are equal in all lanes
 };
 
 }  // namespace heddle::jit

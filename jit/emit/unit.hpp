@@ -1,4 +1,4 @@
-// What is compiled at once: kernels, as they are handed to emitters.
+// A unit of compilation: kernels, as they are handed to emitters.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace heddle::jit {
 
-/// One kernel of a unit.
+/// A kernel of a unit.
 struct KernelSource {
-  std::string name;  ///< what its symbol ends in; [A-Za-z0-9_], unique in its unit
+  std::string name;  ///< end of its symbol; [A-Za-z0-9_], unique in its unit
   VerifiedLoop loop;
   LoopNames names;  ///< for comments in emitted text only
   /// Per buffer: an address to embed as a constant instead of reading it from the arguments
@@ -24,10 +24,10 @@ struct KernelSource {
   /// these addresses only.
   std::vector<std::optional<std::uint64_t>> addresses{};
   std::string label{};  ///< for people
-  /// What it was before it was optimised and scheduled, for dumps alone; may be null.
+  /// The kernel before optimisation and scheduling, for dumps only; may be null.
   std::shared_ptr<const Loop> unoptimized{};
   LoopNames unoptimized_names{};
-  /// How `loop` runs on the target it is emitted for; null: it was not scheduled, and the emitter
+  /// The vector plan of `loop` on its target; null: the kernel was not scheduled, and the emitter
   /// plans.
   std::shared_ptr<const LanePlan> lanes{};
 };

@@ -1,8 +1,7 @@
-// The walk over a kernel that all emitters share: what is computed in which order, which
-// workarounds apply, where kernels look whether they are to stop, what tracers are told. How each
-// step is written is the dialect's: emit/c_dialect.hpp is one to read, and says what each hook
-// does. A dialect's Made is what it makes of a value: a text, a handle. Not thread-safe: one object
-// per kernel being emitted.
+// The walk over a kernel that all emitters share: the order of computation, workarounds, stop
+// checks, calls of tracers. A dialect writes each step; emit/c_dialect.hpp documents each hook. A
+// dialect's Made represents a value: a text, a handle. Not thread-safe: one object per kernel being
+// emitted.
 #pragma once
 
 #include <algorithm>
@@ -159,7 +158,7 @@ class Walk {
   }
 
   void plain_loop(const Stmt& stmt, const Made& from, const Made& to) {
-    // Schedules say what is unrolled: more of it would not fit the registers.
+    // Schedules decide what is unrolled: more unrolling would exceed the registers.
     const bool stays = lanes_.has_vector_loop(stmt.body) && stmt.to - stmt.from > 1;
     to_.loop(stmt.var, from, to, stays, [&] {
       lanes_.forget();
@@ -172,7 +171,8 @@ class Walk {
     });
   }
 
-  /// Computed once; whether it is inside, or what is nearest, is asked in its own type.
+  /// The value is computed once; the range check, or the choice of the nearest value, uses the
+  /// value's own type.
   void position(const Stmt& stmt) {
     const auto body = [&] {
       lanes_.forget();
@@ -205,7 +205,7 @@ class Walk {
                                : to_.apply(cast_function(type, DType::i64), {found}));
         body();
       };
-      if (bounds.only && !stmt.nearest) return;  // its type holds nothing that is inside
+      if (bounds.only && !stmt.nearest) return;  // the type has no value in the range
       if (inside) {
         to_.when(*inside, bound);
       } else {
@@ -222,7 +222,8 @@ class Walk {
     });
   }
 
-  /// False where that is not all that it does.
+  /// Emits the prefetches of a statement; returns false, and emits nothing, where the statement
+  /// does anything else.
   bool prefetches(const Stmt& stmt) {
     const std::vector<PrefetchGroup> groups = prefetch_groups(loop_, stmt);
     for (const PrefetchGroup& group : groups) to_.prefetch(group);
@@ -242,7 +243,7 @@ class Walk {
     }
   }
 
-  /// Told to the tracer.
+  /// A store that calls the tracer.
   void traced_store(BufferId buffer, const Made& at, const Made& made) {
     const DType dtype = loop_.buffers[buffer].type.dtype;
     const Made before = to_.named("before", dtype, to_.load(buffer, at));
@@ -309,7 +310,7 @@ class Walk {
     return {};
   }
 
-  /// f32(f16(x)) of an x that is f32: one function.
+  /// f32(f16(x)) of an x that is f32: a single function.
   static bool rounds_to_half(const Value& v) {
     return is_half_cast(v) && v.dtype == DType::f32 && is_half_cast(*v.args[0]);
   }
@@ -324,7 +325,7 @@ class Walk {
   const std::shared_ptr<const LanePlan> plan_;
   const ScalarLoops scalar_loops_;
   LaneWalk<Dialect> lanes_;
-  std::set<BufferId> hidden_stores_;  // in the loop at hand
+  std::set<BufferId> hidden_stores_;  // in the current loop
   std::uint32_t assignments_ = 0;
 };
 

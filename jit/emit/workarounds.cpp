@@ -18,7 +18,7 @@
 namespace heddle::jit {
 namespace {
 
-/// As far as GCC sees it (tree_expr_maybe_real_minus_zero_p).
+/// As GCC determines it (tree_expr_maybe_real_minus_zero_p).
 bool is_never_minus_zero(const Value& v) noexcept {
   switch (v.kind) {
     case ValueKind::constant:
@@ -56,7 +56,7 @@ class NestedSums {
 
  private:
   int depth_ = 0;
-  std::map<LocalId, int> depths_;  // where they are declared
+  std::map<LocalId, int> depths_;  // the depth of their declarations
 };
 
 /// Bits of TermFacts. Constants that a value may be under some condition:
@@ -64,10 +64,10 @@ constexpr TermFacts plus_zero = 1;
 constexpr TermFacts minus_zero = 2;
 constexpr TermFacts other_constant = 4;
 constexpr TermFacts any_constant = plus_zero | minus_zero | other_constant;
-/// It may come from another iteration, or be computed from what does.
+/// The value may come from another iteration, or be computed from such a value.
 constexpr TermFacts carried = 8;
 
-/// Whether the operation has no conditions.
+/// True if the operation has no conditions.
 bool is_plain(const Value& v) {
   switch (v.op) {
     case Op::add:
@@ -86,13 +86,13 @@ bool is_plain(const Value& v) {
   }
 }
 
-/// Whether nothing is constant where this holds, nor where it does not.
+/// True if the value is constant neither where the condition holds nor where it does not.
 bool is_inequality(const Value& v) {
   return v.kind == ValueKind::op && (v.op == Op::lt || v.op == Op::le) &&
          is_floating(v.args[0]->dtype);
 }
 
-/// Finds buffers with elements that loops compute from themselves, over and over.
+/// Finds buffers with elements that loops repeatedly compute from themselves.
 class SummedBuffers {
  public:
   std::set<BufferId> found;
@@ -118,7 +118,7 @@ class SummedBuffers {
     }
   }
 
-  /// Some loop stores to one element again.
+  /// True if some loop stores to the same element repeatedly.
   bool stays(const Stmt& store) const {
     std::set<VarId> moving;
     for (const Affine& index : store.subscripts) {
@@ -128,7 +128,7 @@ class SummedBuffers {
     return std::ranges::any_of(loops_, [&](VarId var) { return !moving.contains(var); });
   }
 
-  /// Directly, or through locals.
+  /// True if the stored value reads the element's buffer, directly or through locals.
   bool reads_itself(const Stmt& store) const {
     bool reads = false;
     std::set<LocalId> met;
@@ -146,12 +146,12 @@ class SummedBuffers {
     return reads;
   }
 
-  std::vector<VarId> loops_;         // around
-  std::vector<const Stmt*> stores_;  // that stay
+  std::vector<VarId> loops_;         // surrounding loops
+  std::vector<const Stmt*> stores_;  // stores that stay at an element
   std::map<LocalId, std::vector<const Value*>> values_;
 };
 
-/// The values of a kernel, and which of them are worked out from which.
+/// The values of a kernel, and their operands and readers.
 struct ValueGraph {
   struct Node {
     const Value* value = nullptr;
@@ -189,7 +189,7 @@ struct ValueGraph {
   }
 };
 
-/// Whether the operand is the sum where it is one of these constants.
+/// True if the sum equals its other operand where operand `k` is one of these constants.
 bool leaves_sum(const Value& sum, std::size_t k, TermFacts constants) {
   if (sum.op == Op::add) return (constants & minus_zero) != 0;
   return sum.op == Op::sub && k == 1 && (constants & plus_zero) != 0;
@@ -215,7 +215,7 @@ HiddenTerms::HiddenTerms(const Block& body) {
     if (stmt.kind == StmtKind::zero) buffers_[stmt.buffer] |= plus_zero;
   });
   ValueGraph graph(body);
-  // Facts spread to their readers, whichever way that is in the order of statements.
+  // Facts spread to readers, in either direction of the statements' order.
   std::deque<std::size_t> next(graph.nodes.size());
   std::iota(next.begin(), next.end(), std::size_t{0});
   const auto spread = [&next](TermFacts& known, TermFacts facts, const auto& readers) {
@@ -287,7 +287,7 @@ TermFacts HiddenTerms::constants_of_op(const Value& value, std::span<const TermF
   if (is_plain(value)) {
     const bool sums = value.op == Op::add || value.op == Op::sub;
     if (sums && (hides(value, 0, of) || hides(value, 1, of))) return 0;
-    // 0 * x is 0 of integers.
+    // For integers, 0 * x is 0.
     if (floating ? !std::ranges::all_of(of, may_be) : std::ranges::none_of(of, may_be)) return 0;
     if (!floating || !sums) return any_constant;
     const TermFacts added = value.op == Op::add ? minus_zero : plus_zero;

@@ -1,4 +1,4 @@
-// Where GCC 12 would make wrong code of what emitters write. Pure; any thread.
+// Finds code that GCC 12 would compile wrongly. Pure; any thread.
 #pragma once
 
 #include <cstddef>
@@ -13,33 +13,34 @@
 
 namespace heddle::jit {
 
-/// Floating x - y where y is a converted integer, or |y|, in the same expression: should GCC 12
-/// find x to be 0 it makes -y of it, so -0 of 0 - 0, as fold_real_zero_addition_p
+/// Floating x - y where y is a converted integer, or |y|, in the same expression: if GCC 12 finds x
+/// to be 0, it makes -y of the difference, which is -0 for 0 - 0, as fold_real_zero_addition_p
 /// (gcc/fold-const.cc) asks whether y + 0 is y. Emitters put such a y into a variable.
 [[nodiscard]] bool subtracts_unsigned_zero(const Value& value) noexcept;
 
 /// The locals of floating sums, products and the like over two loops or more. Where GCC 12.2
-/// unrolls the inner one and runs the outer as vectors, it counts some terms twice and leaves out
-/// others, should those be read in another order than they lie in (gcc.gnu.org/PR110381, in 12.4 no
-/// more). Emitters put an empty asm statement behind each assignment, which keeps the loop from
-/// becoming vectors: terms in order wait for one another anyway.
+/// unrolls the inner loop and vectorises the outer, it counts some terms twice and omits others, if
+/// the terms are read in another order than that in memory (gcc.gnu.org/PR110381, fixed in 12.4).
+/// Emitters put an empty asm statement behind each assignment, which keeps the loop from becoming
+/// vectors: terms in order wait for one another anyway.
 [[nodiscard]] std::set<LocalId> nested_sums(const Block& body);
 
-/// What HiddenTerms asks of a value: a set of bits.
+/// The facts about a value that HiddenTerms uses: a set of bits.
 using TermFacts = unsigned;
 
-/// Floating sums that stay as they are under some condition. For vectors, GCC 12.2 makes
-/// x + (c ? t : 0) of c ? x + t : x, and so 0 of -0 (convert_scalar_cond_reduction in
-/// gcc/tree-if-conv.cc); and it makes that one of x - (c ? -1 : 0), and of other terms that a
-/// condition makes constant. Emitters hide such terms: they pass through hide_function().
+/// Floating sums that stay unchanged under some condition. For vectors, GCC 12.2 turns c ? x + t :
+/// x into x + (c ? t : 0), and so -0 into 0 (convert_scalar_cond_reduction in gcc/tree-if-conv.cc);
+/// it first makes the former of x - (c ? -1 : 0), and of other terms that a condition makes
+/// constant. Emitters hide such terms: the terms pass through hide_function().
 class HiddenTerms {
  public:
   explicit HiddenTerms(const Block& body);
-  /// Whether any is in `body`.
+  /// True if `body` has such a term.
   [[nodiscard]] bool any() const noexcept { return any_; }
-  /// The facts of a value of `body`, or of copies of its statements, by those of its operands.
+  /// The facts about a value of `body`, or of copies of its statements, given the facts about its
+  /// operands.
   [[nodiscard]] TermFacts facts(const Value& value, std::span<const TermFacts> of_operands) const;
-  /// Whether operand `k` of such a value is one.
+  /// True if operand `k` of the value is such a term.
   [[nodiscard]] static bool hides(const Value& value, std::size_t k,
                                   std::span<const TermFacts> of_operands);
 
@@ -47,24 +48,26 @@ class HiddenTerms {
   static TermFacts constants_of_cast(const Value& cast, TermFacts of_operand);
   static TermFacts constants_of_op(const Value& op, std::span<const TermFacts> of_operands);
 
-  std::map<BufferId, TermFacts> buffers_;  // what is known of their elements
+  std::map<BufferId, TermFacts> buffers_;  // facts about their elements
   std::map<LocalId, TermFacts> locals_;
   bool any_ = false;
 };
 
-/// Loops that carry a dependence through memory, which GCC 12.2 is not to make vectors of. Where
-/// it has unrolled the loops in such a one, it loads what several iterations read, and may read
-/// from one another, before it stores what they write: its groups of neighbouring loads and stores
-/// (tree-vect-data-refs.cc) pass over a load behind a store of an earlier iteration ("dependence
-/// distance negative"). Found in 11.3 too; schedules make vectors of what they know to be apart.
+/// Loops with a dependence through memory, which GCC 12.2 must not vectorise. Where it has unrolled
+/// loops inside such a loop, it loads elements that several iterations read, and may read from one
+/// another, before it stores the elements that they write: its groups of neighbouring loads and
+/// stores (tree-vect-data-refs.cc) move a load ahead of a store of an earlier iteration
+/// ("dependence distance negative"). Also found in 11.3; schedules make vectors of loops whose
+/// iterations are known to be independent.
 class ScalarLoops {
  public:
   ScalarLoops(const Loop& loop, const LanePlan& plan);
-  /// Emitters put an empty asm statement at the end of the loop's body. Loops in it become vectors
-  /// still.
+  /// True if emitters put an empty asm statement at the end of the loop's body. Loops inside still
+  /// become vectors.
   [[nodiscard]] bool ends_with_asm(const Stmt& loop) const;
-  /// What the loop's own statements store to these buffers passes through an empty asm statement:
-  /// of innermost loops, as GCC then keeps values of the iteration before in registers.
+  /// Buffers for which the values stored by the loop's own statements pass through an empty asm
+  /// statement. Used in innermost loops, where GCC then still keeps values of the previous
+  /// iteration in registers.
   [[nodiscard]] std::set<BufferId> hidden_stores(const Stmt& loop) const;
 
  private:
@@ -75,10 +78,10 @@ class ScalarLoops {
   std::map<VarId, Guard> guards_;
 };
 
-/// The registers that values of a type lie in, as asm operands name them.
+/// The register class of a type's values, as asm operands name it.
 [[nodiscard]] std::string_view asm_register(DType type) noexcept;
 
-/// (T value, u64 zero) -> T: the value, of which compilers know nothing that do not know `zero`.
+/// (T value, u64 zero) -> T: the value, unknown to compilers that do not know `zero`.
 [[nodiscard]] PrimFunction hide_function(DType type);
 
 }  // namespace heddle::jit

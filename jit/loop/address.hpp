@@ -8,8 +8,8 @@
 
 namespace heddle::jit {
 
-/// Whether one subscript counts the elements of a buffer of several axes, in row-major order: a
-/// load may be subscripted so.
+/// True if a single subscript counts the elements of a buffer of several axes, in row-major order:
+/// a flat subscript, which only loads may have.
 [[nodiscard]] inline bool is_flat(const Dims& dims, const std::vector<Affine>& subscripts) {
   return subscripts.size() == 1 && dims.size() > 1;
 }

@@ -6,7 +6,7 @@
 namespace heddle::jit {
 namespace {
 
-/// Each new one is compared with all.
+/// A new box is compared with all others.
 constexpr std::size_t boxes_max = 256;
 
 bool is_inside(const Box& inner, const Box& outer) {
@@ -21,9 +21,9 @@ bool meet(const Box& a, const Box& b) {
   });
 }
 
-/// Whether both are one box: then `a` is that one.
+/// True if the union of both is a box; `a` then becomes the union.
 bool unite(Box& a, const Box& b) {
-  std::size_t differs = a.size();  // the one axis on which they do
+  std::size_t differs = a.size();  // the only axis on which the boxes differ
   for (std::size_t axis = 0; axis < a.size(); ++axis) {
     if (a[axis].lowest == b[axis].lowest && a[axis].highest == b[axis].highest) continue;
     if (differs != a.size()) return false;

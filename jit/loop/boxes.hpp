@@ -1,4 +1,4 @@
-// Boxes of elements: which of a buffer's are written, where stores cover parts of it. Values; one
+// Boxes of elements: the written parts of a buffer, where stores cover it in parts. Values; one
 // thread each.
 #pragma once
 
@@ -11,22 +11,21 @@
 
 namespace heddle::jit {
 
-/// All elements whose subscripts lie in these intervals, axis by axis.
+/// The elements whose subscripts lie in these intervals, axis by axis.
 using Box = std::vector<Interval>;
 
-/// Whether sums of steps, each taken 0 to count - 1 times, leave out no number between the least
-/// and the greatest. `steps`: their sizes and counts; sizes and counts are 1 or more.
+/// True if sums of steps, with each step taken 0 to count - 1 times, include every number between
+/// the least and the greatest sum. `steps`: sizes and counts, both at least 1.
 [[nodiscard]] bool is_dense(std::vector<std::pair<Int128, std::int64_t>> steps);
 
-/// What of a buffer has been written: boxes that do not meet; of those that adjoin, two that make
-/// up a box are one. On the safe side: of boxes that meet in part, and of very many, some are left
-/// out.
+/// The written part of a buffer, as disjoint boxes; two adjoining boxes that form a box are merged.
+/// Conservative: of partly overlapping boxes, and of very many boxes, some are left out.
 class Cover {
  public:
   void add(Box box);
   [[nodiscard]] bool is_empty() const noexcept { return boxes_.empty(); }
   [[nodiscard]] bool contains(const Box& box) const;
-  /// Whether that is every element of such a buffer.
+  /// True if every element of a buffer of these extents is covered.
   [[nodiscard]] bool is_whole(const Dims& dims) const;
 
  private:

@@ -1,4 +1,4 @@
-// Cost: what the loops of a kernel do, counted from their text. Pure; any thread.
+// Cost: the operations and bytes of a kernel's loops, counted from their text. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace heddle::jit {
 
-/// Saturates.
+/// The counts saturate.
 struct LoopCost {
   std::uint64_t operations = 0;  ///< arithmetic on elements
   std::uint64_t bytes_read = 0, bytes_written = 0;
 };
 /// Bodies of computed positions count as if they ran; hints do not count.
 [[nodiscard]] LoopCost cost_of(const Loop& loop);
-/// Of one of its statements.
+/// The cost of a statement of `loop`.
 [[nodiscard]] LoopCost cost_of(const Loop& loop, const StmtPtr& stmt);
 
 }  // namespace heddle::jit

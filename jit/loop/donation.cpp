@@ -12,7 +12,7 @@
 namespace heddle::jit {
 namespace {
 
-/// Of reads and writes, for each output.
+/// The most comparisons of reads and writes, for each output.
 constexpr std::size_t comparisons_max = 256;
 
 }  // namespace
@@ -33,7 +33,7 @@ Donations::Donations(const Loop& loop, const std::vector<BufferAccess>& buffers)
   }
 }
 
-/// What is of no type that an input and an output have is not looked at.
+/// Groups buffers by type. A type without both an input and an output is not examined.
 void Donations::group() {
   for (BufferId id = 0; id < buffers_.size(); ++id) {
     const ArrayType& type = loop_.buffers[id].type;
@@ -117,7 +117,7 @@ std::vector<BufferId> Donations::taken_while_written(BufferId output) const {
   const auto look = [&](auto at) {
     if (is_read_first(*at, output, comparisons)) taken.push_back(*at);
   };
-  // The nearest first: they are the likeliest.
+  // The nearest inputs first: they are the most likely to match.
   const auto behind = std::ranges::upper_bound(inputs, writes.back().when, {},
                                                [&](BufferId id) { return reads_[id].back().when; });
   for (auto at = behind; at != inputs.begin() && comparisons > 0; look(at)) {
@@ -130,13 +130,13 @@ std::vector<BufferId> Donations::taken_while_written(BufferId output) const {
   return taken;
 }
 
-/// Whether each element is read for the last time before it is written; false where it takes more
-/// comparisons than there are left.
+/// True if the last read of each element precedes its write; false where the check needs more
+/// comparisons than are left.
 bool Donations::is_read_first(BufferId input, BufferId output, std::size_t& comparisons) const {
   const std::vector<Use>&reads = reads_[input], &writes = writes_[output];
   for (std::size_t r = reads.size(); r > 0 && !writes.empty(); --r) {
     const Use& read = reads[r - 1];
-    if (read.top < writes.front().top) return true;  // and so are those before
+    if (read.top < writes.front().top) return true;  // and so are all earlier reads
     const auto later = std::ranges::upper_bound(writes, read.top, {}, &Use::top);
     for (auto write = later; write != writes.begin();) {
       count_step();
@@ -148,16 +148,16 @@ bool Donations::is_read_first(BufferId input, BufferId output, std::size_t& comp
   return true;
 }
 
-/// No element is written there, and read here later.
+/// True if no element is written by `write` and read by `read` later.
 bool Donations::is_before(const Use& read, const Use& write) {
   if (read.top < write.top) return true;
   const auto split = std::ranges::mismatch(read.around, write.around);
   const auto common = static_cast<std::size_t>(split.in1 - read.around.begin());
   for (std::size_t k = 0; k < common; ++k) {
-    // Both run in it once, for each iteration of what is around it.
+    // Both run once in the position, in every iteration of the loops around it.
     if (read.around[k]->kind == StmtKind::at) continue;
     if (!are_apart(read, write, {k, Order::write_earlier})) return false;
-    // Iterations of others may run side by side.
+    // Iterations of loops with other marks may run side by side.
     if (read.around[k]->mark != LoopMark::serial &&
         !are_apart(read, write, {k, Order::write_later}))
       return false;
@@ -165,18 +165,18 @@ bool Donations::is_before(const Use& read, const Use& write) {
   return read.when < write.when || are_apart(read, write, {common, Order::equal});
 }
 
-/// Whether no element is read and written in such iterations.
+/// True if no element is read and written in such iterations.
 bool Donations::are_apart(const Use& read, const Use& write, Iterations iterations) {
   if (write.subscripts == nullptr || write.subscripts->size() != read.subscripts->size())
-    return false;  // everything, or flat
+    return false;  // a zero, which touches every element, or a flat load
   const auto [same, next] = iterations;
   const Stmt* const loop = next == Order::equal ? nullptr : read.around[same];
-  if (loop != nullptr && loop->to - loop->from < 2) return true;  // there is but one
+  if (loop != nullptr && loop->to - loop->from < 2) return true;  // a single iteration
   for (std::size_t axis = 0; axis < write.subscripts->size(); ++axis) {
-    // Where the write is, less where the read is.
-    Affine fixed;  // what both have in common
+    // The position of the write minus the position of the read.
+    Affine fixed;  // common to both
     Interval free;
-    std::int64_t write_step = 0, read_step = 0;  // by `loop`
+    std::int64_t write_step = 0, read_step = 0;  // per iteration of `loop`
     const auto add = [&](const Affine& at, const Loops& around, std::int64_t sign,
                          std::int64_t& step) {
       fixed.constant += sign * at.constant;
@@ -205,7 +205,8 @@ bool Donations::are_apart(const Use& read, const Use& write, Iterations iteratio
     const std::optional<Interval> both = reach(fixed, ends);
     if (!both) continue;
     if (loop != nullptr) {
-      // One variable by which they differ at least by one, and another one.
+      // The write's iteration is the read's plus a difference of at least 1, earlier or later. Two
+      // variables: the difference, and the read's iteration.
       const std::int64_t sign = next == Order::write_earlier ? -1 : 1;
       free.add(write_step, sign, sign * (loop->to - loop->from - 1));
       free.add(write_step - read_step, loop->from, loop->to - 1);

@@ -11,43 +11,45 @@
 
 namespace heddle::jit {
 
-/// On the safe side: from subscripts alone, and as the kernel's loops run, marks included.
+/// Conservative: derived from subscripts alone, and from the order of the kernel's loops, marks
+/// included.
 class Donations {
  public:
-  /// Of a kernel whose loops are final. Both outlive it.
+  /// For a kernel whose loops are final. `loop` and `buffers` must outlive the object.
   Donations(const Loop& loop, const std::vector<BufferAccess>& buffers);
 
-  /// Of the statements of the body, counted from 1: the last that reads a buffer, and the first
-  /// that writes it; 0: none does.
+  /// The last statement of the body that reads a buffer, and the first that writes it, counted from
+  /// 1; 0: no statement does.
   [[nodiscard]] std::uint32_t last_read(BufferId id) const { return last_read_[id]; }
   [[nodiscard]] std::uint32_t first_write(BufferId id) const { return first_write_[id]; }
 
-  /// Whether the kernel computes the same where `output`, which it writes whole, lies in the memory
-  /// of `input`, which it only reads: they have one type, and it writes no element that it has yet
-  /// to read. Any input will do that is read for the last time in a statement before the first
-  /// that writes the output.
+  /// True if the kernel computes the same results where `output`, which it writes whole, has the
+  /// memory of `input`, which it only reads: both have the same type, and no element is written
+  /// before its last read. Any input qualifies whose last reading statement precedes the first
+  /// statement that writes the output.
   [[nodiscard]] bool may_take(BufferId output, BufferId input) const;
-  /// The other inputs whose memory an output may take, in order: those that are read while it is
-  /// written. To bound the work, not all are found where there are many, or many uses of them.
+  /// The other inputs whose memory an output may take, in order: inputs that are read while the
+  /// output is written. To bound the work, the list may be incomplete where there are many inputs,
+  /// or many uses of them.
   [[nodiscard]] std::vector<BufferId> taken_while_written(BufferId output) const;
 
  private:
   using Loops = std::vector<const Stmt*>;  // outermost first
-  /// A load, a store or a zero, for which there are no subscripts.
+  /// A load, a store, or a zero, which has no subscripts.
   struct Use {
-    std::size_t top;   // of the statements of the body
-    std::size_t when;  // in the order of evaluation, within one iteration of all around it
+    std::size_t top;   // index among the statements of the body
+    std::size_t when;  // in the order of evaluation, within an iteration of all loops around
     Loops around;
     const std::vector<Affine>* subscripts;
   };
-  /// Iterations of two uses: the same of the loops before the `same`-th, and of that one, if they
-  /// have it in common, the write's is the earlier or the later.
+  /// Pairs of iterations of two uses: equal in the loops before the `same`-th; in that loop, if the
+  /// uses have it in common, the write's iteration is earlier or later.
   enum class Order : std::uint8_t { equal, write_earlier, write_later };
   struct Iterations {
     std::size_t same;
     Order next;
   };
-  /// Of one type: inputs that are read, by where that is last, and outputs written whole.
+  /// Buffers of the same type: inputs that are read, by their last read, and outputs written whole.
   struct Group {
     std::vector<BufferId> inputs, outputs;
   };
@@ -64,8 +66,8 @@ class Donations {
   const Loop& loop_;
   const std::vector<BufferAccess>& buffers_;
   std::unordered_map<ArrayType, Group> groups_;
-  std::vector<bool> grouped_;                     // by buffer: in a group of both
-  std::vector<std::vector<Use>> reads_, writes_;  // by buffer, in order; of those
+  std::vector<bool> grouped_;  // by buffer: in a group that has inputs and outputs
+  std::vector<std::vector<Use>> reads_, writes_;  // by buffer, in order; only of grouped buffers
   std::vector<std::uint32_t> last_read_, first_write_;
   std::size_t top_ = 0, uses_ = 0;
   Loops around_;

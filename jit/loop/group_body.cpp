@@ -10,7 +10,8 @@
 namespace heddle::jit {
 namespace {
 
-/// Finds how many first axes of each block of the group are those of its threads: 0, they share it.
+/// Finds the number of leading axes of each block of the group that belong to the threads; 0: the
+/// threads share the block.
 class Axes {
  public:
   explicit Axes(const Block& body) { group(body); }
@@ -62,7 +63,7 @@ class Axes {
   std::map<LocalId, Dims> dims_;
 };
 
-/// Blocks that are the threads' own, without their axes.
+/// Removes the thread axes of blocks that belong to single threads.
 class Narrowing {
  public:
   explicit Narrowing(const std::map<LocalId, std::size_t>& axes) : axes_(axes) {}
@@ -128,7 +129,7 @@ GroupBody group_body(const Block& body) {
   for (const auto& [local, of_threads] : axes.of_threads) {
     if (of_threads == 0) made.shared.insert(local);
   }
-  // All threads fill what they share before any of them reads it.
+  // All threads fill shared blocks before any thread reads them.
   made.meets = axes.nests > 1 || axes.repeats || !made.shared.empty();
   made.statements = Narrowing(axes.of_threads).block(body);
   return made;

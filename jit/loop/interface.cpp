@@ -47,7 +47,7 @@ class Reader {
   }
 
  private:
-  /// An element, by what stands between its brackets.
+  /// An element, identified by the text of its subscripts.
   struct Element {
     BufferId buffer;
     const std::vector<Affine>* subscripts;
@@ -105,7 +105,7 @@ class Reader {
     }
   }
 
-  /// The body, its variable in scope.
+  /// Visits the body, with the variable in scope.
   void bind(const Stmt& stmt) {
     vars_[stmt.var] = {stmt.from, stmt.to};
     const bool was_empty = empty_;
@@ -113,7 +113,7 @@ class Reader {
     empty_ = empty_ || stmt.from >= stmt.to;
     for (const StmtPtr& inner : stmt.body) statement(*inner);
     for (; stores_.size() > stores; stores_.pop_back())
-      stored_.erase(stores_.back());  // to an element of an iteration that is over
+      stored_.erase(stores_.back());  // an element of an earlier iteration
     empty_ = was_empty;
     vars_.erase(stmt.var);
   }
@@ -137,8 +137,8 @@ class Reader {
     return box;
   }
 
-  /// The box that the nest around this store writes, if that is one: each axis goes over an
-  /// interval by loop variables of its own.
+  /// The box that the nest around this store writes, if it is a box: each axis covers an interval
+  /// by loop variables that no other axis uses.
   [[nodiscard]] std::optional<Box> covered_by(const Stmt& store) const {
     if (conditions_ > 0 || empty_) return std::nullopt;
     Box box;
@@ -160,7 +160,7 @@ class Reader {
     return box;
   }
 
-  /// Whether all that it may read was written by the statements before this one.
+  /// True if earlier statements wrote everything that the load may read.
   [[nodiscard]] bool is_covered(const Value& load) const {
     const Dims& dims = loop_.buffers[load.buffer].type.dims;
     if (covers_[load.buffer].is_empty()) return false;
@@ -177,11 +177,11 @@ class Reader {
     return covers_[load.buffer].contains(box);
   }
 
-  /// Tightens the bounds of static indices so that this access stays inside its buffer.
+  /// Tightens the bounds of static indices so that the access stays inside the buffer.
   void bound(BufferId id, const std::vector<Affine>& subscripts) {
     if (empty_) return;
     const Dims& dims = loop_.buffers[id].type.dims;
-    if (is_flat(dims, subscripts)) return;  // by loops alone
+    if (is_flat(dims, subscripts)) return;  // bounded by loops alone
     for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {
       for (const AffineTerm& term : subscripts[axis].terms) {
         if (term.kind == AffineTerm::Kind::static_index)
@@ -212,8 +212,9 @@ class Reader {
   static Int128 divide_down(Int128 a, Int128 b) { return a / b - ((a % b != 0 && a < 0) ? 1 : 0); }
   static Int128 divide_up(Int128 a, Int128 b) { return -divide_down(-a, b); }
 
-  /// Lowest and highest value of a loop variable, or of another static index in the same subscript:
-  /// lowering saw to its range. (One without values counts as 0: its own bounds admit nothing.)
+  /// Lowest and highest value of a loop variable, or of another static index in the same subscript;
+  /// lowering checked the range of static indices. (A static index without values counts as 0: its
+  /// own bounds admit nothing.)
   std::pair<std::int64_t, std::int64_t> ends(const AffineTerm& term) const {
     if (term.kind == AffineTerm::Kind::loop) {
       const auto [from, to] = vars_.at(term.id);
@@ -224,15 +225,15 @@ class Reader {
 
   const Loop& loop_;
   Interface interface_;
-  // By buffer: what the statements before this one wrote of it, and whether that is the whole.
+  // By buffer: the part that earlier statements wrote, and whether that part is the whole.
   std::vector<Cover> covers_;
   std::vector<bool> covered_;
-  std::vector<std::pair<BufferId, Box>> covering_;  // what this one writes
-  std::vector<Element> stores_;                     // earlier in the same iteration, each once
-  std::set<Element> stored_;                        // the same
+  std::vector<std::pair<BufferId, Box>> covering_;  // written by the current statement
+  std::vector<Element> stores_;  // earlier in the same iteration, without duplicates
+  std::set<Element> stored_;     // equal to stores_
   std::map<VarId, std::pair<std::int64_t, std::int64_t>> vars_;
-  std::set<VarId> positions_;  // of the variables, those that have one value
-  int conditions_ = 0;         // positions around that may be outside
+  std::set<VarId> positions_;  // variables with a single value
+  int conditions_ = 0;         // number of surrounding positions that may be out of range
   bool empty_ = false;
 };
 

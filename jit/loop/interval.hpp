@@ -1,5 +1,5 @@
-// Intervals of affine indices, in arithmetic that cannot overflow: what a subscript reaches when
-// its loop variables run. Pure; any thread.
+// Intervals of affine indices, in arithmetic that cannot overflow: the range of a subscript over
+// all values of its loop variables. Pure; any thread.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +41,8 @@ constexpr std::int64_t narrow(Int128 v) noexcept {
                                                       std::numeric_limits<std::int64_t>::max()));
 }
 
-/// What `index` reaches. `range` gives each term's lowest and highest value as a pair, nullopt
-/// where they are unknown: then the whole is.
+/// The range of `index`. `range` returns each term's lowest and highest value as a pair, or nullopt
+/// where they are unknown: then the result is nullopt.
 template <class Range>
 [[nodiscard]] std::optional<Interval> reach(const Affine& index, const Range& range) {
   Interval result{index.constant, index.constant};

@@ -1,6 +1,6 @@
-// Which statements of a kernel's body touch which buffers, kept up to date while a pass puts others
-// in their place: what a pass asks of one buffer costs what touches that buffer, not the kernel.
-// One thread.
+// The statements of a kernel's body that touch each buffer, kept up to date while a pass replaces
+// statements: a query about a buffer costs time in proportion to the statements that touch the
+// buffer, not to the kernel. One thread.
 #pragma once
 
 #include <compare>
@@ -17,7 +17,7 @@ namespace heddle::jit {
 
 class KernelUses {
  public:
-  /// A statement of the body: of those that take the place of the slot-th one, that at `offset`.
+  /// A statement of the body: among the replacements of the slot-th statement, the one at `offset`.
   struct Position {
     std::uint32_t slot = 0;
     std::uint32_t offset = 0;
@@ -26,22 +26,22 @@ class KernelUses {
   using Positions = std::set<Position>;
   using Reads = std::map<Position, std::size_t>;
 
-  /// `loop` outlives it; its body is looked at once.
+  /// `loop` must outlive the object; the constructor reads its body once.
   explicit KernelUses(const Loop& loop);
 
   [[nodiscard]] const Loop& loop() const noexcept { return loop_; }
   [[nodiscard]] const StmtPtr& operator[](Position at) const { return slots_[at.slot][at.offset]; }
   /// Positions of the statements that store to the buffer or zero it, in order.
   [[nodiscard]] const Positions& writers(BufferId buffer) const { return writers_[buffer]; }
-  /// Statements that load from it and do not write it, each with its number of loads.
+  /// Statements that load from the buffer and do not write it, with their numbers of loads.
   [[nodiscard]] const Reads& readers(BufferId buffer) const { return readers_[buffer]; }
-  /// Whether a statement from `first` to `last` assigns the local.
+  /// True if a statement from `first` to `last` assigns the local.
   [[nodiscard]] bool assigns(LocalId local, Position first, Position last) const;
-  /// Where a loop, or the range of a position, begins and ends: from, to.
+  /// The bounds of a loop, or of a position's range: from, to.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> bounds(VarId var) const {
     return bounds_.at(var);
   }
-  /// All statements, those in loops included; and those of a slot.
+  /// The number of all statements, including those in loops; and of the statements of a slot.
   [[nodiscard]] std::size_t statements() const noexcept { return statements_; }
   [[nodiscard]] std::size_t statements(std::uint32_t slot) const { return sizes_[slot]; }
 

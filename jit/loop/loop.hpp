@@ -1,12 +1,12 @@
 // The loop IR: a kernel as nested loops over typed buffers. Immutable once built: passes make new
-// trees and share what they leave alone. Any thread may read a tree.
+// trees and share unchanged parts. Any thread may read a tree.
 //
 // Conventions: arithmetic happens only in compute types (bool, integers, f32, f64); f16 and bf16
 // appear in buffers, locals and as the target or source of a cast. Subscripts are affine in loop
-// variables and static indices and are in range by construction (loop/verify.hpp proves it, link
-// checks the statics). A position that is computed from data is such a variable too, bound by a
-// statement of its own (StmtKind::at), which sees to its range. Everything is numbered by first
-// appearance; user names live beside the tree, never in it.
+// variables and static indices and are in range by construction (loop/verify.hpp proves the range;
+// link checks the statics). A position that is computed from data is also a variable: a statement
+// (StmtKind::at) binds it and enforces its range. Everything is numbered by first appearance; user
+// names live beside the tree, never in it.
 #pragma once
 
 #include <array>
@@ -25,27 +25,27 @@ namespace heddle::jit {
 /// Loops, and values, nest at most this deep in a legal kernel: walks may recurse.
 inline constexpr int loop_depth_max = 1000;
 inline constexpr int value_depth_max = 2500;
-/// What marks make of one statement, in copies: iterations of the unrolled loops around it times
-/// those of its lanes loop.
+/// The most copies of a statement that marks make: iterations of the surrounding unrolled loops
+/// times iterations of the lanes loop.
 inline constexpr std::int64_t copies_max = 4096;
-/// Bytes of all local blocks in scope: they live in registers and on the stack, or, on a GPU, in
-/// the memory of a group. Kernels are cut where all of theirs would take more, as a compiler may
-/// give each a place of its own.
+/// Bytes of all local blocks in scope: blocks live in registers and on the stack or, on a GPU, in
+/// the memory of a group. A kernel whose blocks would exceed the limit together is cut, as a
+/// compiler may give every block separate memory.
 inline constexpr std::int64_t block_bytes_max = 256 << 10;
-/// Threads of a group on a GPU: iterations of the block loops in one another.
+/// Threads of a group on a GPU: the product of the iterations of nested block loops.
 inline constexpr std::int64_t group_threads_max = 1024;
-/// Of which as many run together.
+/// Threads of a group that run together.
 inline constexpr std::int64_t warp_threads = 32;
 /// Bytes of the blocks that threads of a group share, in all nests of a kernel together: compilers
-/// give each a place of its own.
+/// give every block separate memory.
 inline constexpr std::int64_t group_bytes_max = 48 << 10;
 
 using BufferId = std::uint32_t;  ///< position in Loop::buffers
 using VarId = std::uint32_t;     ///< loop variable
 using StaticId = std::uint32_t;  ///< position in Loop::statics
-using LocalId = std::uint32_t;   ///< local: a scalar, or a block of them
+using LocalId = std::uint32_t;   ///< local: a scalar, or a block of scalars
 
-/// What a buffer is to the kernel.
+/// How the kernel uses a buffer.
 enum class Role : std::uint8_t {
   input,    ///< only read
   output,   ///< only written (or written before it is read)
@@ -80,7 +80,7 @@ struct AffineTerm {
 struct Affine {
   std::int64_t constant = 0;
   std::vector<AffineTerm> terms;
-  /// In any order, to find equal ones by.
+  /// An arbitrary order, for searching equal indices.
   friend auto operator<=>(const Affine&, const Affine&) = default;
 };
 
@@ -115,32 +115,33 @@ using Block = std::vector<StmtPtr>;
 enum class StmtKind : std::uint8_t {
   comment,  ///< text
   loop,     ///< for var in [from, to): body
-  /// A computed position: the body, once, with var = value, an integer. A value outside [from, to)
-  /// counts as the nearest one inside where `nearest` says so; else the body does not run. So
-  /// whatever is computed, no subscript leaves its buffer.
+  /// A computed position: the body runs once, with var = value, an integer. For a value outside
+  /// [from, to), var is the nearest value inside if `nearest` is set; otherwise the body does not
+  /// run. Therefore no subscript leaves its buffer, whatever the value.
   at,
   zero,   ///< every element of buffer becomes 0
   store,  ///< buffer[subscripts] = value (value->dtype is the buffer's dtype)
-  /// A new local, visible in the rest of the block, = value. With extents it is a local block (a
+  /// A new local, visible in the rest of the block, = value. With extents the local is a block (a
   /// register tile, a few rows): every element begins as the value.
   declare,
   assign,  ///< local = value; of a block, local[subscripts] = value
-  /// buffer[subscripts] is used soon: a hint, nothing is computed. What is to be read may lie an
-  /// extent beyond either end of its axis: there is always a next row to fetch.
+  /// buffer[subscripts] is used soon: a hint without effect on results. A prefetch for reading may
+  /// lie an extent beyond either end of an axis: there is always a next row to fetch.
   prefetch,
 };
 
-/// How a loop may run. Marks never change what a kernel computes: run as plain loops, all give the
-/// same bits.
+/// How a loop may run. Marks never change the results: run as plain loops, all loops give the same
+/// bits.
 enum class LoopMark : std::uint8_t {
   serial,
-  /// Iterations touch disjoint data and may be split over parts, or, on a GPU, over groups of
-  /// threads; what comes before the loop and after it is for the launcher to keep apart.
+  /// Iterations touch disjoint data and may be split over parts or, on a GPU, over groups of
+  /// threads; the launcher keeps the code before and after the loop apart.
   parallel,
   unroll,  ///< the body is emitted once per iteration
   lanes,   ///< innermost; iterations touch disjoint data and run as the lanes of vectors
-  block,   ///< in a parallel loop: iterations touch disjoint data and are a group's threads; what
-           ///< threads do in one such loop comes before what they do in the next
+  /// in a parallel loop: iterations touch disjoint data and are a group's threads; the work of all
+  /// threads in a block loop comes before their work in the next
+  block,
 };
 
 enum class Prefetch : std::uint8_t {
@@ -160,39 +161,39 @@ struct Stmt {
   Block body;                        // loop, at
   BufferId buffer = 0;               // zero, store, prefetch
   std::vector<Affine> subscripts;    // store, assign, prefetch
-  bool stream = false;               // store: past the caches, not read again soon
-  Prefetch next = Prefetch::load;    // prefetch: what the element is used for
+  bool stream = false;               // store: bypasses the caches, no read follows soon
+  Prefetch next = Prefetch::load;    // prefetch: the next use of the element
   LocalId local = 0;                 // declare, assign
   Dims dims;                         // declare: extents of a block; empty: a scalar
   ValuePtr value;                    // store, declare, assign, at
 };
 
-/// Whether `var` is a variable of its own, which its body has in scope.
+/// True if the statement binds `var`, in scope in its body.
 [[nodiscard]] inline bool binds_variable(const Stmt& stmt) noexcept {
   return stmt.kind == StmtKind::loop || stmt.kind == StmtKind::at;
 }
 
-/// One kernel in loop form: declarations and statements. Names are numbered, see loop/text.hpp.
+/// A kernel in loop form: declarations and statements. Names are numbered, see loop/text.hpp.
 struct Loop {
   std::vector<BufferDecl> buffers;
   std::vector<StaticDecl> statics;
   Block body;
 };
 
-// Builders: the only way nodes are made, so that dtypes and canonical forms hold by construction.
-/// Every NaN becomes the one quiet NaN, as the text has only one.
+// Builders: the only way to make nodes, so that dtypes and canonical forms hold by construction.
+/// Every NaN becomes the same quiet NaN, as the text has a single NaN.
 [[nodiscard]] ValuePtr make_constant(const Scalar& scalar);
 [[nodiscard]] ValuePtr make_load(BufferId buffer, DType dtype, std::vector<Affine> subscripts);
 [[nodiscard]] ValuePtr make_local(LocalId local, DType dtype, std::vector<Affine> subscripts = {});
 [[nodiscard]] ValuePtr make_embed(Affine index);
-/// Converts operands as type_op() says; internal error when the types do not go together.
+/// Converts operands as type_op() requires; internal error when the types are incompatible.
 [[nodiscard]] ValuePtr make_op(Op op, std::vector<ValuePtr> args);
-/// The value itself when it has that type already.
+/// Returns `value` itself when it has the type already.
 [[nodiscard]] ValuePtr make_cast(ValuePtr value, DType to);
 /// Control characters become blanks: a comment is one line of the text.
 [[nodiscard]] StmtPtr make_comment(std::string text);
-/// The same of a sum whose terms a schedule took in another order than the loops had; no part of
-/// the text, and of no weight when loops are compared.
+/// A comment on a sum whose terms a schedule took in another order than the loops had; `order` is
+/// not part of the text, and is ignored when loops are compared.
 [[nodiscard]] StmtPtr make_comment(std::string text, std::string order);
 [[nodiscard]] StmtPtr make_loop(VarId var, std::int64_t from, std::int64_t to, Block body,
                                 LoopMark mark = LoopMark::serial);

@@ -50,8 +50,8 @@ bool touches_move(const StmtPtr& nest, BufferId id) {
   return moves;
 }
 
-/// Loops that touch the same elements of a buffer again and again are as their first iteration: if
-/// that reads none before it has written it, so does each.
+/// A loop that touches the same elements of a buffer in every iteration is replaced by its first
+/// iteration: the other iterations write before they read exactly if the first does.
 Block without_repeats(const Block& body, BufferId id) {
   Block once;
   for (const StmtPtr& stmt : body) {

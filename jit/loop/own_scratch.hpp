@@ -1,5 +1,5 @@
-// Scratch that iterations use one after the other, and that those which run at once need one each
-// of. Pure; any thread.
+// Scratch used by iterations one after the other: iterations that run in parallel need separate
+// copies. Pure; any thread.
 #pragma once
 
 #include <set>
@@ -8,9 +8,9 @@
 
 namespace heddle::jit {
 
-/// The scratch buffers that nothing is left in for a later iteration: each statement of the top
-/// level that touches them is a loop that writes them before it reads them in every iteration, at
-/// the same elements. Parts of such a loop have one each.
+/// The scratch buffers whose content no later iteration reads: each statement of the top level that
+/// touches such a buffer is a loop that, in every iteration, writes elements before reading them,
+/// at the same elements. Parts of such a loop have separate copies.
 [[nodiscard]] std::set<BufferId> own_scratch(const Loop& loop);
 
 }  // namespace heddle::jit

@@ -151,8 +151,8 @@ class Parser : Scanner {
     return make_at(var, from, to, std::move(position), nearest, std::move(body));
   }
 
-  /// Subscripts of a local; none where it is a scalar. They follow at once: what comes later is not
-  /// its own.
+  /// Subscripts of a local; none where the local is a scalar. They follow without a blank: a later
+  /// bracket belongs to something else.
   std::vector<Affine> block_subscripts() {
     return text_.substr(at_).starts_with('[') ? subscripts() : std::vector<Affine>();
   }
@@ -214,7 +214,7 @@ class Parser : Scanner {
     std::vector<ValuePtr> args;
   };
 
-  /// Keeps what is open itself, not on the stack: values nest deeply.
+  /// Keeps open operations in a vector, not on the stack: values nest deeply.
   ValuePtr value() {
     std::vector<Open> open;
     while (true) {

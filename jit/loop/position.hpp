@@ -1,4 +1,4 @@
-// Computed positions: what keeps them inside. Pure; any thread.
+// Computed positions: the checks that keep them in range. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,15 @@
 
 namespace heddle::jit {
 
-/// The ends of a position's range, both inclusive, as values of the type that it is computed in;
-/// none where that type holds nothing beyond.
+/// The ends of a position's range, both inclusive, in the type of the computed value; none where
+/// the type has no values beyond that end.
 struct PositionBounds {
   std::optional<Scalar> lowest, highest;
-  /// The type holds nothing that is inside: what of the range is nearest to all that it holds.
+  /// Set where the type has no value in the range: the value of the range that is nearest to all
+  /// values of the type.
   std::optional<std::int64_t> only;
 };
-/// Of a StmtKind::at with a range that is not empty.
+/// The bounds of a StmtKind::at with a non-empty range.
 [[nodiscard]] PositionBounds position_bounds(const Stmt& at);
 
 }  // namespace heddle::jit

@@ -1,5 +1,5 @@
-// Rebuilding loop trees: substitution of variables and values. Parts that do not change are shared.
-// Pure; any thread.
+// Rebuilding loop trees: substitution of variables and values. Unchanged parts are shared. Pure;
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ void walk_values(const Block& block, const Visit& visit) {
 [[nodiscard]] ValuePtr rebuild(const ValuePtr& value,
                                const std::function<ValuePtr(ValuePtr)>& change);
 
-/// What renames and substitutes a tree. Missing entries stay.
+/// The replacements for names in a tree. Names without an entry stay.
 struct Substitution {
   std::map<VarId, Affine> vars;  ///< loop variables by affine indices
   std::map<LocalId, LocalId> locals;
@@ -59,10 +59,10 @@ struct Substitution {
 
 /// Bytes of the local block that the statement declares; 0: it declares none.
 [[nodiscard]] std::int64_t block_bytes(const Stmt& stmt);
-/// Of all local blocks together.
+/// Bytes of all local blocks of the body.
 [[nodiscard]] std::int64_t block_bytes(const Block& body);
 
-/// Nodes on the longest path of the tree.
+/// Number of nodes on the longest path of the tree.
 [[nodiscard]] int depth(const Value& value);
 
 }  // namespace heddle::jit

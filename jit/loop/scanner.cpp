@@ -120,7 +120,8 @@ Scalar Scanner::scalar() {
     if (!read(digits, number)) fail(fmt::format("a {} constant", name(t)));
     scalar = Scalar::of_float(t, number);
     if (t != DType::f64) {
-      // Shortest digits are those of a binary32: read them as such, once.
+      // The shortest digits are those of a binary32: parsed as binary32 directly, they are rounded
+      // once.
       float narrow = 0;
       if (read(digits, narrow)) scalar = Scalar::of_float(t, narrow);
     }

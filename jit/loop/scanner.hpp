@@ -1,4 +1,4 @@
-// The tokens of the texts of loops and graphs, and where in one something is wrong. One thread.
+// The tokens of the texts of loops and graphs, and the position of errors in a text. One thread.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,18 +15,18 @@ namespace heddle::jit {
 
 class Scanner {
  public:
-  /// `kind`: what errors call the text.
+  /// `kind`: the name of the text in errors.
   Scanner(std::string_view text, std::string_view kind) : text_(text), kind_(kind) {}
 
-  /// Throws invalid_argument: line, column, what was expected here, what is there.
+  /// Throws invalid_argument: line, column, the expected and the found text.
   [[noreturn]] void fail(std::string_view expected);
 
-  /// Whether the token is next; then it is passed. Blanks and comments before it are, either way.
+  /// Skips blanks and comments; if the token is next, consumes it and returns true.
   bool accept(std::string_view token);
   void expect(std::string_view token) {
     if (!accept(token)) fail(fmt::format("'{}'", token));
   }
-  /// `what` is expected, should there be no such number.
+  /// `what`: the expected text for the error, if there is no such number.
   template <class T>
   T number(std::string_view what) {
     skip(true);
@@ -40,16 +40,16 @@ class Scanner {
   /// "t12" for prefix 't'.
   std::uint32_t id(char prefix, std::string_view what);
   bool sees_id(char prefix);
-  /// That comes next; it is not passed.
+  /// The next word, which is not consumed.
   std::string_view word();
   DType dtype();
-  /// After the opening bracket.
+  /// Parses extents after the opening bracket.
   Dims extents();
   /// "1:f32"
   Scalar scalar();
 
  protected:
-  /// Blanks; with `comments`, comments too.
+  /// Skips blanks; with `comments`, comments too.
   void skip(bool comments);
 
   std::string_view text_;

@@ -1,4 +1,4 @@
-// The serialised form of a Signature: one line an entry. Pure; any thread.
+// The serialised form of a Signature: a line for each entry. Pure; any thread.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Slices: the part of each buffer that one run of a kernel touches, where static indices choose it
-// or loops go over a part. One thread.
+// Slices: the part of each buffer that a run of a kernel touches, where static indices choose the
+// part or loops go over a part. One thread.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,25 @@ namespace heddle::jit {
 
 class Slices {
  public:
-  /// `loop` outlives it.
+  /// `loop` must outlive the object.
   explicit Slices(const Loop& loop);
 
   [[nodiscard]] bool none() const noexcept;
-  /// None: any of it may be touched. Whether it is overwritten is not said.
+  /// The slice of a buffer; none: any element may be touched. `overwritten` is not set.
   [[nodiscard]] const std::optional<Slice>& of(BufferId id) const { return slices_[id]; }
-  /// Whether its elements are all that lie between its ends.
+  /// True if the touched elements are all elements between the slice's ends.
   [[nodiscard]] bool in_one_piece(BufferId id) const;
-  /// The same statements over buffers that are just the slices, so what they do to these is what
-  /// the kernel does to those, whatever the static indices are.
+  /// The same statements over buffers that consist only of the slices: the statements access these
+  /// buffers as the kernel accesses the slices, for all static indices.
   [[nodiscard]] Loop seen_from_them() const;
 
  private:
   using StaticTerms = std::vector<AffineTerm>;
-  /// What accesses of one buffer have in common.
+  /// Common properties of all accesses to a buffer.
   struct Part {
-    bool whole = false;                // static indices move them differently, or it is zeroed
+    bool whole = false;  // static indices move accesses differently, or a zero touches it
     std::vector<StaticTerms> moved{};  // axis by axis
-    Box box{};                         // the least that has them all, before it is moved
+    Box box{};                         // smallest box around all accesses, before it is moved
   };
 
   void block(const Block& block);
@@ -50,7 +50,7 @@ class Slices {
 
   const Loop& loop_;
   std::vector<Part> parts_;                   // by buffer
-  std::vector<std::optional<Slice>> slices_;  // likewise
+  std::vector<std::optional<Slice>> slices_;  // by buffer
   std::map<VarId, std::pair<std::int64_t, std::int64_t>> vars_;
 };
 

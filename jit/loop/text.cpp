@@ -68,7 +68,7 @@ class LoopPrinter {
   }
 
  private:
-  // Not inlined: its buffers would be in each frame of deeply nested values.
+  // Not inlined: its buffers would be in every frame of deeply nested values.
   template <class... A>
   [[gnu::noinline]] void put(fmt::format_string<A...> format, A&&... args) {
     fmt::format_to(std::back_inserter(text_), format, std::forward<A>(args)...);
@@ -199,7 +199,7 @@ class LoopPrinter {
         text_ += ')';
         break;
       case ValueKind::op:
-        // Named by the operands' type: the result follows from it.
+        // Named by the operands' type, which determines the result type.
         put("{}.{}(", op_info(v.op).name, heddle::name(v.args.back()->dtype));
         arguments(v.args);
         break;
@@ -218,8 +218,6 @@ class LoopPrinter {
     text_ += ')';
   }
 
-  /// "1.5:f32": the shortest decimal that reads back as the same bits; "nan:f32" whatever its
-  /// payload.
   bool comments_;
   std::string text_;
 };

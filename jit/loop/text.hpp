@@ -1,5 +1,5 @@
-// The one textual form of the loop IR: printed, parsed, hashed, sent to the compile helper, kept as
-// golden files. Pure functions; any thread.
+// The only textual form of the loop IR: printed, parsed, hashed, sent to the compile helper, kept
+// as golden files. Pure functions; any thread.
 #pragma once
 
 #include <string>
@@ -17,18 +17,16 @@ struct LoopNames {
   std::vector<std::string> statics;
 };
 
-/// "1:f32", as texts have constants; exact.
+/// The form of constants in texts, "1.5:f32": the shortest decimal that parses to the same bits;
+/// "nan:f32" for every payload. Exact.
 [[nodiscard]] std::string print(const Scalar& scalar);
-/// Canonical text: the same loops print the same bytes, whatever was built before. Ends with a
-/// newline.
+/// Canonical text: equal loops print equal bytes, whatever was built before. Ends with a newline.
 [[nodiscard]] std::string print(const Loop& loop, const LoopNames* names = nullptr);
-/// Inverse of print(). Throws invalid_argument with line, column, what was expected and what was
-/// found.
+/// Inverse of print(). Throws invalid_argument with line, column, the expected and the found text.
 [[nodiscard]] VerifiedLoop parse_loop(std::string_view text);
 /// 128-bit BLAKE2b of a text, as 32 hex digits.
 [[nodiscard]] std::string digest(std::string_view text);
-/// digest() of the canonical text, as 32 hex digits. Comments inside the kernel do not
-/// count.
+/// digest() of the canonical text, as 32 hex digits. Comments inside the kernel do not count.
 [[nodiscard]] std::string hash(const Loop& loop);
 
 }  // namespace heddle::jit

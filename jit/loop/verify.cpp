@@ -20,7 +20,7 @@ struct Broken {
   std::string text;
 };
 
-// Not inlined: its buffers would be in each frame of deeply nested statements.
+// Not inlined: its buffers would be in every frame of deeply nested statements.
 template <class... A>
 [[noreturn, gnu::noinline]] void broken(fmt::format_string<A...> format, A&&... args) {
   throw Broken{fmt::format(format, std::forward<A>(args)...)};
@@ -133,7 +133,7 @@ class Verifier {
     }
   }
 
-  /// The body, its variable in scope.
+  /// Verifies the body, with the variable in scope.
   void bind(const Stmt& stmt) {
     vars_[stmt.var] = {stmt.from, stmt.to};
     const bool was_empty = empty_;
@@ -173,7 +173,7 @@ class Verifier {
     subscripts('t', id, known(id).type, at);
   }
 
-  /// They may be so many extents beyond either end of their axes.
+  /// Checks subscripts, which may lie up to `beyond` extents beyond either end of their axes.
   void subscripts(char prefix, std::uint32_t id, const ArrayType& type,
                   const std::vector<Affine>& at, int beyond = 0) const {
     if (at.size() != type.dims.size())
@@ -184,7 +184,7 @@ class Verifier {
     }
   }
 
-  /// A local block has elements, and all blocks fit the stack.
+  /// Checks that a local block has elements, and that all blocks fit the stack.
   void block_of(const Stmt& declare) {
     for (const std::int64_t extent : declare.dims) {
       if (extent < 1) broken("local block x{} has an extent of {}", declare.local, extent);
@@ -197,7 +197,7 @@ class Verifier {
     block_bytes_ += *bytes;
   }
 
-  /// Declared, canonical.
+  /// Checks that variables are declared, and the index is canonical.
   void affine(const Affine& a) const {
     const AffineTerm* before = nullptr;
     for (const AffineTerm& term : a.terms) {
@@ -215,8 +215,8 @@ class Verifier {
     }
   }
 
-  /// In range for all loop values. With static terms the signature's bounds decide, see
-  /// make_signature().
+  /// Checks that a subscript is in range for all loop values. For static terms the signature's
+  /// bounds decide, see make_signature().
   void inside(char prefix, std::uint32_t id, const ArrayType& type, std::size_t axis,
               const Affine& a, int beyond) const {
     if (empty_) return;
@@ -226,7 +226,7 @@ class Verifier {
       const Range range = vars_.at(term.id);
       return Ends({range.from, range.to - 1});
     });
-    // The elements of a block are known to be there when the kernel is compiled.
+    // Elements of a local block must be known when the kernel is compiled.
     if (!reached && prefix == 'x') broken("x{} is subscripted by a static index", id);
     const Int128 extent = type.dims[axis];
     if (!reached ||

@@ -27,10 +27,10 @@ std::int64_t coefficient(const Affine& a, VarId var) {
   return 0;
 }
 
-/// Different iterations of the lanes loop touch different elements: on some axis both move with
-/// the lane, alike, and either start at the same place or so far apart that they never meet.
+/// True if different iterations of the lanes loop touch different elements: on some axis both
+/// accesses move equally with the lane, and their starts are equal, or too far apart to meet.
 bool apart(const MarkedAccess& a, const MarkedAccess& b, const Stmt& lanes) {
-  if (a.subscripts->size() != b.subscripts->size()) return false;  // one is flat
+  if (a.subscripts->size() != b.subscripts->size()) return false;  // one access is flat
   for (std::size_t axis = 0; axis < a.subscripts->size(); ++axis) {
     const Affine& x = (*a.subscripts)[axis];
     const Affine& y = (*b.subscripts)[axis];
@@ -54,7 +54,7 @@ class Marks {
       if (stmt->kind != StmtKind::loop || !rule.empty()) continue;
       std::int64_t inner = copies;
       if (stmt->mark == LoopMark::unroll || stmt->mark == LoopMark::lanes) {
-        // Extents of legal loops: the difference does not overflow once both ends are small.
+        // A legal loop's extents: the difference does not overflow once both ends are small.
         const Int128 all = (static_cast<Int128>(stmt->to) - stmt->from) * copies;
         if (all > copies_max) {
           rule =

@@ -1,4 +1,5 @@
-// The rule of parallel loops: no iteration touches what another one writes. Pure; any thread.
+// The rule of parallel loops: no iteration touches elements that another iteration writes. Pure;
+// any thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,14 +18,14 @@
 namespace heddle::jit {
 namespace {
 
-/// A subscript as coefficient * variable of the parallel loop + what is fixed while it runs + what
-/// its inner loops add, from low to high.
+/// A subscript as coefficient * variable of the parallel loop + terms that are fixed while the loop
+/// runs + the range of its inner loops, from low to high.
 struct Reach {
   std::int64_t coefficient = 0;
   std::vector<AffineTerm> fixed;
   Interval inner;
   std::int64_t constant = 0;
-  std::int64_t step = 0;  ///< divides what each inner loop adds; 0: there is none
+  std::int64_t step = 0;  ///< divides the contribution of every inner loop; 0: no inner loops
 };
 
 struct Touch {
@@ -41,13 +42,13 @@ struct TouchedMemory {
 
 class Iterations {
  public:
-  /// `apart`: buffers of which each has its own.
+  /// `apart`: buffers of which iterations have separate copies.
   Iterations(const Stmt& loop, const std::set<BufferId>& apart)
       : loop_(loop), most_apart_(static_cast<Int128>(loop.to) - loop.from - 1), apart_(apart) {
     if (most_apart_ > 0) block(loop.body);
   }
 
-  /// What keeps them from running at once; empty if nothing does.
+  /// The reason why iterations cannot run in parallel; empty if they can.
   std::string shared() const {
     if (!shared_.empty()) return shared_;
     for (const auto& [place, accesses] : accesses_) {
@@ -79,7 +80,7 @@ class Iterations {
         case StmtKind::prefetch:
           break;
         case StmtKind::loop:
-        case StmtKind::at:  // anywhere in its range, for all that is known
+        case StmtKind::at:  // may be anywhere in its range
           if (stmt->from >= stmt->to) break;
           inner_[stmt->var] = stmt.get();
           block(stmt->body);
@@ -109,7 +110,7 @@ class Iterations {
   void touch(BufferId buffer, const std::vector<Affine>& at, bool writes) {
     if (!apart_.contains(buffer)) touch({false, buffer}, at, writes);
   }
-  /// A group of threads has the blocks around its block loops in common.
+  /// The threads of a group share the blocks declared around its block loops.
   void touch_block(LocalId local, const std::vector<Affine>& at, bool writes) {
     if (!own_.contains(local)) touch(TouchedMemory{true, local}, at, writes);
   }
@@ -139,10 +140,11 @@ class Iterations {
     return result;
   }
 
-  /// On some axis two iterations are further apart than what inner loops may add, or always nearer
-  /// than what is between the accesses, or than the multiples that inner loops add.
+  /// True if, on some axis, two iterations are always further apart than the range of inner loops,
+  /// or always nearer than the distance between the accesses, or than the multiples that inner
+  /// loops add.
   bool apart(const Touch& a, const Touch& b) const {
-    if (a.subscripts.size() != b.subscripts.size()) return false;  // one is flat
+    if (a.subscripts.size() != b.subscripts.size()) return false;  // one access is flat
     for (std::size_t axis = 0; axis < a.subscripts.size(); ++axis) {
       const Reach& x = a.subscripts[axis];
       const Reach& y = b.subscripts[axis];
@@ -162,7 +164,7 @@ class Iterations {
   }
 
   const Stmt& loop_;
-  Int128 most_apart_;  ///< the first and the last iteration
+  Int128 most_apart_;  ///< distance of the first and the last iteration
   const std::set<BufferId>& apart_;
   std::map<VarId, const Stmt*> inner_;
   std::set<LocalId> own_;
@@ -191,8 +193,8 @@ bool has_block_loops(const Block& body) {
   return found;
 }
 
-/// What keeps a block loop, whose iterations are those of `outside` others around it, from being
-/// the threads of a group, or one in the other of several; empty: nothing does.
+/// The rule that a block loop inside block loops of `outside` iterations breaks as the threads of a
+/// group, alone or nested; empty: none.
 std::string broken_threads(const Stmt& loop, std::int64_t outside) {
   const std::int64_t extent = loop.to - loop.from;
   if (extent < 1) return fmt::format("block loop i{} has no threads", loop.var);
@@ -211,8 +213,8 @@ std::string broken_threads(const Stmt& loop, std::int64_t outside) {
   return broken_threads(*inner, extent * outside);
 }
 
-/// The same for what a group does: block loops, local blocks that its threads share, and plain
-/// loops around these.
+/// The rule that a group's body breaks: block loops, local blocks that its threads share, and plain
+/// loops around these are legal.
 std::string broken_group(const Block& body) {
   for (const StmtPtr& stmt : body) {
     std::string rule;
@@ -231,7 +233,7 @@ std::string broken_group(const Block& body) {
   return {};
 }
 
-/// The same for a kernel.
+/// The rule that a kernel's groups break.
 std::string broken_groups(const Block& body) {
   for (const StmtPtr& stmt : body) {
     if (!has_block_loops({stmt})) continue;
@@ -258,7 +260,7 @@ std::string broken_parallel_loop(const Loop& loop) {
         (stmt.mark != LoopMark::parallel && !is_block))
       return;
     std::string what = shared_by_iterations(stmt, {});
-    if (is_top && !what.empty()) {  // most need no scratch of their own
+    if (is_top && !what.empty()) {  // most loops need no separate scratch
       if (!own) own = own_scratch(loop);
       what = shared_by_iterations(stmt, *own);
     }

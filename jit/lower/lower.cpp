@@ -62,7 +62,8 @@ class Lowering {
     return at->second;
   }
 
-  /// Affine in indices and positions. `extent`: of the axis; `writes`: in the target.
+  /// An affine index of indices and positions. `extent`: of the axis; `writes`: the subscript
+  /// belongs to the target.
   Affine affine(const Subscript& subscript, std::int64_t extent, bool writes) {
     const Affine sum = affine(subscript);
     if (!subscript.is_computed()) return sum;
@@ -74,7 +75,7 @@ class Lowering {
   /// The variable of a computed position, which nest() binds.
   VarId variable_of(const ComputedPosition& position) {
     if (const auto known = positions_.find(position)) return *known;
-    // What it shares with the statement's value is computed at another place.
+    // Nodes shared with the statement's value are computed at another place.
     auto uses = std::exchange(uses_, {});
     auto shared = std::exchange(shared_, {});
     count_uses(*position.node);
@@ -107,13 +108,14 @@ class Lowering {
       result.push_back(affine(subscripts[axis], tensor.dims()[axis], writes));
     return result;
   }
-  /// Of the element that a statement assigns.
+  /// The subscripts of the element that a statement assigns.
   std::vector<Affine> target_of(const StatementNode& node) {
     return affines(*node.target, node.subscripts, true);
   }
 
-  /// What a statement assigns, in its own type. Nodes that several others share become locals, so
-  /// that an expression of n nodes lowers to about n nodes however often its parts are reused.
+  /// The value that a statement assigns, in the statement's type. Nodes with several users become
+  /// locals, so that an expression of n nodes lowers to about n nodes, however often its parts are
+  /// reused.
   struct Computed {
     Block before;
     ValuePtr value;
@@ -158,7 +160,7 @@ class Lowering {
     return shared_.emplace(&node, make_local(local, result->dtype)).first->second;
   }
 
-  /// What is stored in 16 bits is widened where an operation takes it: make_op() does.
+  /// 16-bit values are widened where an operation takes them: make_op() widens operands.
   ValuePtr computed(const ExprNode& node, Block& before) {
     if (node.kind == ExprKind::cast) return make_cast(value(*node.args[0], before), node.dtype);
     std::vector<ValuePtr> args;
@@ -184,11 +186,11 @@ class Lowering {
     } else if (node.accumulate && (repeats(space) || !injective(node, space))) {
       reduce(node, space);
     } else {
-      assign(node, space);  // one term per element: the neutral element changes nothing
+      assign(node, space);  // a single term per element: the neutral element changes nothing
     }
   }
 
-  /// No position on its left side is inside.
+  /// True if some position on the left side has an empty range.
   bool fits_nowhere(const StatementNode& node) {
     positions_.begin(node.space);
     for (std::size_t axis = 0; axis < node.subscripts.size(); ++axis) {
@@ -199,8 +201,8 @@ class Lowering {
     return false;
   }
 
-  /// An empty statement runs nothing, but its merge buffer and static indices are still the
-  /// program's.
+  /// An empty statement runs nothing, but its merge buffer and static indices still belong to the
+  /// program.
   void touch(const StatementNode& node) {
     const auto note = [this](const std::vector<Subscript>& subscripts) {
       for (const Subscript& s : subscripts) {
@@ -219,7 +221,8 @@ class Lowering {
   }
 
   /// Gives each index of the statement its loop variable; an axis of one element is fixed at 0. The
-  /// positions of its left side come first: where one is outside, no other is computed.
+  /// positions of the left side come first: where such a position is outside, no other position is
+  /// computed.
   void bind(const StatementNode& node) {
     indices_.clear();
     positions_.begin(node.space);
@@ -229,8 +232,8 @@ class Lowering {
     if (computed) static_cast<void>(target_of(node));
   }
 
-  /// Loops over `axes` around `body`, and each position inside the last that it depends on; nothing
-  /// when one of them is empty.
+  /// Loops over `axes` around `body`, with positions inside the last loop on which they depend;
+  /// empty when an axis is empty.
   Block nest(const std::vector<SpaceAxis>& axes, Block body) const {
     for (std::size_t k = axes.size(); k-- > 0;) {
       if (axes[k].extent == 0) return {};
@@ -242,7 +245,8 @@ class Lowering {
     }
     return body;
   }
-  /// The same of a statement's outermost loops: those around all others.
+  /// nest() for a statement's outermost loops, which also adds the positions that depend on no
+  /// index.
   Block outer_nest(const std::vector<SpaceAxis>& axes, Block body) const {
     body = nest(axes, std::move(body));
     return body.empty() ? body : positions_.inside_all(std::move(body));
@@ -257,8 +261,8 @@ class Lowering {
     const BufferId target = buffer_of(*node.target);
     const DType type = node.target->dtype();
     auto [body, v] = compute(node);
-    // A reduction of one term still passes through its operation's type: all and any give truth
-    // values.
+    // A reduction of a single term still passes through its operation's type: all and any give
+    // truth values.
     if (node.accumulate && (*node.accumulate == Op::and_ || *node.accumulate == Op::or_)) {
       v = make_cast(std::move(v), DType::bool_);
     }
@@ -273,13 +277,12 @@ class Lowering {
 
   static ValuePtr no_value() { return make_constant(Scalar{}); }
 
-  /// before (op) term, in the compute type that holds both, back in the accumulator's type.
+  /// before (op) term, computed in the compute type of both, converted to the accumulator's type.
   static ValuePtr join(Op op, const ValuePtr& before, ValuePtr term, DType type) {
     return make_cast(make_op(op, {before, std::move(term)}), type);
   }
 
-  /// What an accumulator of target type T is kept in: f32 for 16-bit floats, so that sums round
-  /// once.
+  /// The type of an accumulator for target type T: f32 for 16-bit floats; sums then round once.
   static DType accumulator_type(DType target) { return compute_type(target); }
 
   /// Reduced axes innermost around a scalar accumulator that starts from `start`.
@@ -300,7 +303,7 @@ class Lowering {
     step.push_back(
         make_assign(local, join(*node.accumulate, make_local(local, type), std::move(term), type)));
     Block sum = nest(reduced, std::move(step));
-    // Of a sum without terms nothing is read: its positions need not fit anywhere.
+    // A sum without terms reads nothing: its positions need not fit anywhere.
     if (sum.empty()) positions_.shrink(own);
     body.insert(body.end(), sum.begin(), sum.end());
     body.push_back(
@@ -334,8 +337,8 @@ class Lowering {
       accumulate_in_local(node, space, true);
       return;
     }
-    // Several iterations meet in one element, or the target is read: start all elements first, then
-    // accumulate.
+    // Several iterations write the same element, or the statement reads the target: initialise all
+    // elements first, then accumulate.
     bind(node);
     const DType target_type = node.target->dtype();
     const ValuePtr start = make_cast(
@@ -358,7 +361,7 @@ class Lowering {
   std::optional<BufferId> merge_id_;
   std::map<std::uint64_t, BufferId> buffers_;  // by tensor id
   std::map<std::uint64_t, StaticId> statics_;  // by index id
-  // What belongs to the statement at hand: indices by id, and the nodes of its value.
+  // State of the current statement: indices by id, and the nodes of its value.
   std::map<std::uint64_t, Affine> indices_;
   Positions positions_;
   std::unordered_map<const ExprNode*, int> uses_;

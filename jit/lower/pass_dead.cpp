@@ -1,4 +1,4 @@
-// Dead code: what no output depends on goes. Pure; any thread.
+// Dead code elimination: removes statements on which no output depends. Pure; any thread.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,8 +11,8 @@
 namespace heddle::jit {
 namespace {
 
-/// Marks from the stores that somebody outside can see back through locals and scratch, then
-/// sweeps. Each statement is looked at once, when what it sets turns out to matter.
+/// Marks from the stores that are visible outside, back through locals and scratch, then sweeps.
+/// Each statement is visited once, when its result turns out to matter.
 class Sweeper {
  public:
   explicit Sweeper(const Loop& loop) : setters_(loop.buffers.size()) {
@@ -24,7 +24,7 @@ class Sweeper {
       const Stmt& stmt = *pending_.back();
       pending_.pop_back();
       if (stmt.value) mark_value(*stmt.value);
-      // Whether it runs, and where it is at, depends on the positions around it.
+      // The statement's execution, and its subscripts, depend on the surrounding positions.
       for (const Stmt* at = positions_[&stmt]; at != nullptr; at = positions_[at]) {
         if (!live_positions_.insert(at).second) break;
         mark_value(*at->value);
@@ -51,7 +51,7 @@ class Sweeper {
  private:
   using Setters = std::vector<const Stmt*>;
 
-  /// `position`: the innermost one around.
+  /// `position`: the innermost surrounding position.
   void find_setters(const Block& body, const Stmt* position) {
     for (const StmtPtr& stmt : body) {
       count_step();
@@ -88,10 +88,11 @@ class Sweeper {
 
   std::vector<Setters> setters_;  // by buffer
   std::map<LocalId, Setters> local_setters_;
-  std::unordered_map<const Stmt*, const Stmt*> positions_;  // the innermost around each, if any
+  // innermost surrounding position of each statement
+  std::unordered_map<const Stmt*, const Stmt*> positions_;
   std::set<const Stmt*> live_positions_;
-  Setters pending_;             // live, their values not yet looked at
-  std::set<BufferId> buffers_;  // whose contents matter
+  Setters pending_;             // live statements whose values are not yet visited
+  std::set<BufferId> buffers_;  // buffers whose contents matter
   std::set<LocalId> locals_;
 };
 

@@ -1,5 +1,5 @@
-// Which buffers can be recomputed where they are read: one element's definition, or the cause why
-// there is none. Pure; any thread.
+// Finds buffers that can be recomputed where they are read: an element's definition, or the reason
+// why there is none. Pure; any thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace heddle::jit {
 namespace {
 
-/// Thrown inside this file only: the first cause ends the search.
+/// Thrown inside this file only: the first reason ends the search.
 struct Refused {
   std::string cause;
 };
@@ -92,7 +92,7 @@ class DefinitionFinder {
     check_own_reads(top, store, first);
     check_locals(position, axes);
     result.body = strip({top}, axes);
-    // The first part starts the element: no loop of its own may leave it out or start it twice.
+    // The first part starts the element: no inner loop of it may omit the start or repeat it.
     const bool starts = result.body.back().get() == &store;
     if (first && !starts) partial();
     return result;
@@ -110,7 +110,7 @@ class DefinitionFinder {
     return *store;
   }
 
-  /// The loop variable per axis: plain and distinct, each over its whole axis.
+  /// The loop variable per axis: plain and distinct, covering the whole axis.
   std::vector<std::optional<VarId>> axes_of(const Stmt& store) const {
     std::vector<std::optional<VarId>> axes;
     std::set<VarId> used;
@@ -139,7 +139,8 @@ class DefinitionFinder {
     });
   }
 
-  /// Locals that the definition assigns belong to one element; those from outside stay as they are.
+  /// Checks that locals assigned by the definition belong to a single element; outer locals must
+  /// stay as they are.
   void check_locals(Position position, const std::set<VarId>& axes) const {
     const Block alone{uses_[position]};
     std::set<LocalId> inner;
@@ -181,7 +182,7 @@ class DefinitionFinder {
     return result;
   }
 
-  /// What the part at `position` reads holds the same values until the last use.
+  /// Checks that the buffers read by the part at `position` keep their values until the last use.
   void check_sources(Position position) const {
     walk_values(Block{uses_[position]}, [&](const Value& v) {
       if (v.kind != ValueKind::load || v.buffer == buffer_) return;

@@ -1,16 +1,16 @@
 // Memory-mode inference: where each tensor of a program lives. The user's requests stay on the
-// tensors; what is decided here lives in the kernel's placements, so compiling has no effect on
-// anything else (O56). Pure; any thread.
+// tensors; the decisions live in the kernel's placements, so compiling has no effect on other
+// objects (O56). Pure; any thread.
 //
-//   never written                     hosted(constant) with host storage, else on_device
-//   read before it is written         on_device, or hosted(changed_on_devices)
-//   last written, not read after      an output: on_device. Nobody asked for it to be thrown away
-//   written whole, then read          virtual where an element is read at most max_visits times, is
-//                                     a constant, or takes less to compute again than to store and
-//                                     load; else local; on_device where asked
+//  never written                     hosted(constant) with host storage, else on_device
+//  read before it is written         on_device, or hosted(changed_on_devices)
+//  last written, not read after      an output: on_device, as no request says to discard it
+//  written whole, then read          virtual where an element is read at most max_visits times, is
+//                                    a constant, or takes less to recompute than to store and
+//                                    load; else local; on_device where asked
 //
-// A request of the user refines these by the table of jit/describe/tensor.hpp; what excludes them
-// is refused.
+// A user's request refines the mode by the table of jit/describe/tensor.hpp; an incompatible
+// request is refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace {
 
 using enum MemoryMode;
 
-/// What the program does with a tensor, and what follows.
+/// How the program uses a tensor, and the advice that follows.
 struct Usage {
   std::string_view text;
   std::string_view cure;
@@ -82,7 +82,7 @@ class Inference {
   }
 
  private:
-  /// More than any element is worth.
+  /// Exceeds the cost of any element that is worth recomputing.
   static constexpr std::int64_t unknown_cost = 1 << 20;
 
   void decide(const Tensor& tensor, BufferId id, Placement& placement) const {
@@ -93,7 +93,8 @@ class Inference {
       settle(placement, hosted_changed_on_devices, "inferred: written");
     if (access.reads_before_writing) return keep_between_runs(tensor, placement);
     if (read_last_[id]) return intermediate(placement, id);
-    // An output. Virtual and local ones are dropped as the user asked; nothing else is.
+    // An output. Virtual and local outputs are dropped as the user asked; all other outputs are
+    // kept.
     if (placement.mode != virtual_ && placement.mode != local)
       keep_on_device(placement, "inferred: an output");
   }
@@ -113,7 +114,7 @@ class Inference {
                                : fmt::format("{}, then {}", placement.provenance, reason);
   }
 
-  /// The user's request must leave room for a buffer that outlives the run.
+  /// Refuses a user's request that leaves no room for a buffer that outlives the run.
   static void require_storage(const Tensor& tensor, const Placement& placement,
                               const Usage& usage) {
     const bool constant = placement.mode == effectively_constant;
@@ -136,9 +137,9 @@ class Inference {
     keep_on_device(placement, "inferred: read before it is written");
   }
 
-  /// Operations and loads that one element takes, those of what it reads and is computed there
-  /// included. None where it takes more than one statement, too much to count, or other sizes of
-  /// elements: those take its readers their vectors.
+  /// Operations and loads per element, including those of recomputed elements that it reads. None
+  /// where an element takes more than one statement, too many operations to count, or elements of
+  /// other sizes: elements of other sizes would keep readers from becoming vector code.
   std::optional<std::int64_t> element_cost(BufferId id) const {
     const Inlinable inlinable = find_definition(uses_, id);
     if (!inlinable.definition || inlinable.definition->parts.size() != 1) return std::nullopt;
@@ -154,26 +155,27 @@ class Inference {
     return alike && cost < unknown_cost ? std::optional(cost) : std::nullopt;
   }
 
-  /// How often an element is read: tracing sees cells that are read often among the first ones, the
-  /// mean those that are met from far apart.
+  /// The number of reads per element: tracing finds elements that the first iterations read often,
+  /// the mean finds elements that distant iterations read.
   double visits(BufferId id) const {
     const auto elements = static_cast<double>(*lowered_.loop.buffers[id].type.num_elements());
     return std::max(static_cast<double>(traced_[id].visits_max), reads_[id] / elements);
   }
 
-  /// Whether an element is sooner computed where it is read, each time anew.
+  /// True if recomputing an element at each read is faster than storing and loading it.
   bool is_cheap(BufferId id) const {
     if (traced_[id].constant || visits(id) <= options_.max_visits) return true;
     const std::optional<std::int64_t> cost = element_cost(id);
     if (!cost) return false;
-    // Measured: what leaves the first-level cache takes as long as two operations.
+    // Measured: an access beyond the first-level cache takes as long as two operations.
     constexpr std::int64_t near_bytes = 16 << 10;
     const double access = *lowered_.loop.buffers[id].type.num_bytes() > near_bytes ? 2 : 1;
     const auto each = static_cast<double>(*cost);
     return visits(id) * each < each + access * (1 + visits(id));
   }
 
-  /// Reads of each buffer by statements that do not assign it, in a body that runs so often.
+  /// Counts reads of buffers by statements that do not assign them, in a body that runs `times`
+  /// times.
   void count_reads(const Block& body, double times, const std::set<BufferId>& own) {
     for (const StmtPtr& stmt : body) {
       if (stmt->kind == StmtKind::loop)
@@ -208,7 +210,7 @@ class Inference {
       case materialized:
         return settle(placement, on_device, "inferred: materialized");
       default:
-        return;  // local, on_device and hosted say where
+        return;  // local, on_device and hosted are final
     }
   }
 
@@ -217,7 +219,7 @@ class Inference {
   const KernelUses uses_;
   std::vector<Traced> traced_;
   std::vector<std::int64_t> load_cost_;  // per buffer
-  std::vector<double> reads_;            // per buffer: loads of its elements, all together
+  std::vector<double> reads_;            // per buffer: total loads of its elements
   std::vector<bool> read_last_;  // per buffer: a statement after its last assignment reads it
 };
 

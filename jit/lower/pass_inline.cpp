@@ -1,5 +1,5 @@
-// Virtual tensors: their definitions go where they were read, as locals computed just before the
-// statement that needs them. Pure; any thread.
+// Virtual tensors: their definitions replace reads, as locals computed just before the reading
+// statement. Pure; any thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,13 +13,14 @@
 namespace heddle::jit {
 namespace {
 
-/// Kernels do not grow past this by inlining: a definition read at two elements of a virtual tensor
-/// that is itself read at two, and so on, would double at each step.
+/// The most statements of a kernel after inlining: if a definition is read at two elements of a
+/// virtual tensor, whose definition is also read at two, and so on, the code would double at each
+/// step.
 constexpr std::size_t statements_max = 20'000;
-/// Unless the user asks for it, definitions of more statements than this are not recomputed, and no
-/// statement takes in more than that: along a chain of tensors each definition would be copied into
-/// the next. What it costs is one array in so many statements; compilers take long over long
-/// bodies.
+/// Unless the user asks for recomputation, a definition of more statements than this is not
+/// recomputed, and no statement takes in more statements than reader_statements_max: along a chain
+/// of tensors each definition would be copied into the next. The limits cost a stored array per so
+/// many statements; compilers take long over long bodies.
 constexpr std::size_t definition_statements_max = 64;
 constexpr std::size_t reader_statements_max = 256;
 
@@ -37,7 +38,7 @@ class Inliner {
     for (auto& [tensor, placement] : lowered_.placements) {
       if (placement.mode != MemoryMode::virtual_) continue;
       buffer_ = buffers[tensor];
-      if (uses_.readers(buffer_).empty()) continue;  // its assignments are dead code
+      if (uses_.readers(buffer_).empty()) continue;  // the assignments are dead code
       Inlinable found = find_definition(uses_, buffer_);
       if (found.definition) found.refusal = refusal(*found.definition, placement);
       if (found.refusal.empty()) {
@@ -62,7 +63,7 @@ class Inliner {
     return n;
   }
 
-  /// Why it should not be recomputed, though it can be; empty if nothing speaks against it.
+  /// The reason against recomputing a buffer that can be recomputed; empty if there is none.
   std::string refusal(const Definition& definition, const Placement& placement) const {
     std::size_t size = 0;
     for (const DefinitionPart& part : definition.parts) size += count(part.body);
@@ -99,7 +100,7 @@ class Inliner {
 
   void inline_buffer(Definition definition) {
     definition_ = std::move(definition);
-    std::set<std::uint32_t> slots;  // that read or define it
+    std::set<std::uint32_t> slots;  // slots that read or define the buffer
     for (const KernelUses::Position at : definition_.positions) slots.insert(at.slot);
     for (const auto& [reader, loads] : uses_.readers(buffer_)) slots.insert(reader.slot);
     for (const std::uint32_t slot : slots) {
@@ -132,8 +133,8 @@ class Inliner {
     return result;
   }
 
-  /// The element at `subscripts` as a local, computed at the end of `before`. Its type is the
-  /// buffer's: 16-bit floats round as if they had been stored.
+  /// The element at `subscripts` as a local, computed at the end of `before`. The local has the
+  /// buffer's type: 16-bit floats round as if they had been stored.
   ValuePtr element(const std::vector<Affine>& subscripts, DType dtype, Block& before) {
     for (const auto& [at, local] : done_) {
       if (at == subscripts) return local;
@@ -176,7 +177,8 @@ class Inliner {
   KernelUses uses_;
   Definition definition_;
   BufferId buffer_ = 0;
-  std::vector<std::pair<std::vector<Affine>, ValuePtr>> done_;  // elements at hand in a statement
+  // elements computed for the current statement
+  std::vector<std::pair<std::vector<Affine>, ValuePtr>> done_;
   VarId next_var_ = 0;
   LocalId next_local_ = 0;
 };

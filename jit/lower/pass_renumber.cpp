@@ -1,5 +1,5 @@
-// Renumbering: everything is numbered by first appearance in the kernel, so that the text does not
-// depend on what was built before, or in which order. Pure; any thread.
+// Renumbering: numbers everything by first appearance in the kernel, so that the text depends
+// neither on previous builds nor on the order of construction. Pure; any thread.
 #include <unordered_set>
 
 #include "jit/loop/rewrite.hpp"
@@ -20,8 +20,8 @@ class Numbering {
       if (placement.mode == MemoryMode::virtual_) virtual_.insert(tensor.id());
     }
     for (const StmtPtr& stmt : lowered.loop.body) statement(*stmt);
-    // What the program mentions stays part of the interface, used or not: an empty tensor is a
-    // tensor.
+    // Everything that the program mentions stays part of the interface, used or not: an empty
+    // tensor is a tensor.
     for (BufferId id = 0; id < lowered.tensors.size(); ++id) {
       if (!vanished(id)) meet(by.buffers, id);
     }
@@ -34,7 +34,7 @@ class Numbering {
   bool vanished(BufferId id) const {
     if (lowered_.loop.buffers[id].role == Role::merge) return false;
     if (lowered_.loop.buffers[id].role == Role::scratch)
-      return true;  // unused, else met in the body
+      return true;  // unused, or else numbered in the body
     return virtual_.contains(lowered_.tensors[id].id());
   }
 

@@ -11,8 +11,8 @@
 namespace heddle::jit {
 namespace {
 
-/// Expressions grow by joining locals up to this depth: text stays readable, compilers' nesting
-/// limits are far.
+/// Joining locals makes expressions at most this deep: the text stays readable, far from compilers'
+/// nesting limits.
 constexpr int joined_depth_max = 24;
 
 class Simplifier {
@@ -56,7 +56,7 @@ class Simplifier {
     result.push_back(with_body(*stmt, std::move(body)));
   }
 
-  /// A position that is known is none.
+  /// A position with a known value is replaced by the value.
   void position(const StmtPtr& stmt, Block& result) {
     if (stmt->from >= stmt->to) return;
     const ValuePtr v = simplify_value(known(stmt->value), fast_math_);
@@ -81,14 +81,15 @@ class Simplifier {
     return std::ranges::all_of(body, [](const StmtPtr& s) { return s->kind == StmtKind::comment; });
   }
 
-  /// The body with that value of its variable. Nothing else is called as its locals are.
+  /// Appends the body with the variable's value substituted. Names of its locals are unique, so
+  /// they need no new scope.
   static void run_once(const Stmt& stmt, std::int64_t value, const Block& body, Block& result) {
     Substitution once;
     once.vars[stmt.var].constant = value;
     for (const StmtPtr& inner : body) result.push_back(substitute(inner, once));
   }
 
-  /// With locals that hold constants, or other locals that never change, replaced by those.
+  /// Replaces locals that hold constants, or other locals that never change, by their values.
   ValuePtr known(const ValuePtr& value) const {
     return rebuild(value, [this](ValuePtr v) {
       if (v->kind != ValueKind::local) return v;
@@ -103,8 +104,8 @@ class Simplifier {
            (v.kind == ValueKind::local && !assigned_.contains(v.local));
   }
 
-  /// `x = e` and right after it `x = f(x)`, x used at most once: f(e), to be assigned in the place
-  /// of e. Null where it is not so.
+  /// For `x = e` directly followed by `x = f(x)`, with at most one use of x: f(e), to be assigned
+  /// in place of e. Otherwise null.
   static ValuePtr joined_with_last(const Stmt& assign, const ValuePtr& v, const Block& before) {
     const bool sets = !before.empty() && (before.back()->kind == StmtKind::declare ||
                                           before.back()->kind == StmtKind::assign);
@@ -125,7 +126,7 @@ class Simplifier {
 
   struct Uses {
     int reads = 0;
-    std::size_t reader = 0;  // the last statement of this very block that reads it
+    std::size_t reader = 0;  // the last statement of the same block that reads the local
   };
 
   static std::map<LocalId, Uses> count_uses(const Block& body) {
@@ -138,14 +139,14 @@ class Simplifier {
         use.reader = k;
       };
       walk_values(Block{body[k]}, count);
-      // What is in the body of a position does not stand in the statement's own value.
+      // The body of a position is not part of the statement's own value.
       if (body[k]->kind == StmtKind::at) walk_values(body[k]->body, count);
     }
     return uses;
   }
 
-  /// `let` used once, by a later statement of the same block with nothing but other declarations in
-  /// between, moves into it; unused ones go.
+  /// Moves a `let` with a single use into the using statement, if that is a later statement of the
+  /// same block with only other declarations in between; removes unused declarations.
   Block join_once_used(const Block& body) const {
     const std::map<LocalId, Uses> uses = count_uses(body);
     const std::vector<std::size_t> ends = declarations_end(body);
@@ -178,7 +179,7 @@ class Simplifier {
     return result;
   }
 
-  /// For each statement: the first after it that is neither a declaration nor a comment.
+  /// For each statement: the next statement that is neither a declaration nor a comment.
   static std::vector<std::size_t> declarations_end(const Block& body) {
     std::vector<std::size_t> ends(body.size());
     std::size_t end = body.size();
@@ -191,15 +192,15 @@ class Simplifier {
   }
 
   bool fast_math_;
-  std::set<LocalId> assigned_;         // by some statement after their declaration
-  std::map<LocalId, ValuePtr> known_;  // constants, and other names of locals that never change
+  std::set<LocalId> assigned_;         // assigned by some statement after their declaration
+  std::map<LocalId, ValuePtr> known_;  // constants, and aliases of locals that never change
 };
 
 }  // namespace
 
 Lowered simplify(Lowered lowered, bool fast_math) {
-  // Each round may open the next (a loop unrolled to one iteration makes subscripts constant); few
-  // are ever needed.
+  // Each round may enable the next (a loop unrolled to a single iteration makes subscripts
+  // constant); few rounds are ever needed.
   for (int round = 0; round < 8; ++round) {
     Block body = Simplifier(lowered.loop.body, fast_math).block(lowered.loop.body);
     const bool settled = std::ranges::equal(

@@ -1,6 +1,6 @@
-// Simplification of one value: constants, identities, conversions that cancel, chains of constants.
-// Exact in IEEE arithmetic (signed zeros, infinities and NaN included; not which NaN) unless
-// fast_math. Pure; any thread.
+// Simplification of a value: constants, identities, conversions that cancel, chains of constants.
+// Exact in IEEE arithmetic (including signed zeros, infinities and NaN, but not a NaN's payload)
+// unless fast_math. Pure; any thread.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,14 +14,14 @@ namespace {
 bool is_constant(const ValuePtr& v) { return v->kind == ValueKind::constant; }
 bool is_op(const ValuePtr& v, Op op) { return v->kind == ValueKind::op && v->op == op; }
 
-/// The constant equals `number`; of zeros, the sign must agree for floats.
+/// True if the constant equals `number`; floating zeros must also agree in sign.
 bool is_number(const ValuePtr& v, double number) {
   if (!is_constant(v)) return false;
   if (!is_floating(v->dtype)) return static_cast<double>(v->scalar.i) == number;
   return v->scalar.f == number && std::signbit(v->scalar.f) == std::signbit(number);
 }
 
-/// Bits of the integers that a type represents exactly, one after another from 0.
+/// Bits of the contiguous range of integers from 0 that a type represents exactly.
 int exact_bits(DType t) {
   switch (t) {
     case DType::bf16:
@@ -37,7 +37,7 @@ int exact_bits(DType t) {
   }
 }
 
-/// Every value of `from` is a value of `to`.
+/// True if every value of `from` is a value of `to`.
 bool holds_all_of(DType to, DType from) {
   if (to == from || from == DType::bool_) return true;
   if (to == DType::bool_) return false;
@@ -70,10 +70,10 @@ class ValueSimplifier {
   }
 
  private:
-  /// Integers have no NaN, no infinity, no signed zero, and wrap: their algebra is that of a ring.
+  /// Integers have no NaN, no infinity, no signed zero, and wrap: their algebra is a ring.
   bool loose(const Value& v) const { return fast_math_ || !is_floating(v.dtype); }
 
-  /// There and back again, or a detour through a type that holds every value.
+  /// Removes conversions there and back, or a detour through a type that holds every value.
   static ValuePtr conversion(const ValuePtr& v) {
     const ValuePtr& inner = v->args[0];
     if (is_constant(inner)) return make_cast(inner, v->dtype);
@@ -81,7 +81,8 @@ class ValueSimplifier {
     const ValuePtr& source = inner->args[0];
     if (!holds_all_of(inner->dtype, source->dtype)) return v;
     if (source->dtype == v->dtype) return source;
-    // Integers wrap where floats saturate, so this detour is one.
+    // Integer conversions wrap where conversions from floats saturate, so a detour through a float
+    // has an effect.
     const bool saturates =
         !is_floating(source->dtype) && is_floating(inner->dtype) && !is_floating(v->dtype);
     return saturates ? v : make_cast(source, v->dtype);
@@ -94,9 +95,9 @@ class ValueSimplifier {
     return make_op(v->op, {v->args[1], v->args[0]});
   }
 
-  /// x * -1, in mul3 too, x / -1 and -0 - x are -x: of those too GCC makes negations, some of them
-  /// wrong ones (see Op::neg in value/primitives.cpp). A product keeps its form, by which schedules
-  /// know it.
+  /// x * -1 (in mul3 too), x / -1 and -0 - x become -x: GCC makes negations of these forms too,
+  /// some of them wrong (see Op::neg in value/primitives.cpp). A product stays a product, by which
+  /// schedules recognise it.
   static ValuePtr negation(ValuePtr v) {
     if (!is_floating(v->dtype)) return v;
     if (v->op == Op::mul3) {
@@ -112,7 +113,7 @@ class ValueSimplifier {
     return takes ? make_op(Op::neg, {v->args[1]}) : v;
   }
 
-  /// The operand that the operation leaves as it is; null when there is none.
+  /// The operand that equals the operation's result; null when there is none.
   static ValuePtr identity(const Value& v) {
     const auto arg = [&](std::size_t k) { return v.args[k]; };
     switch (v.op) {
@@ -183,7 +184,7 @@ class ValueSimplifier {
     return make_op(inner->op, {inner->args[0], make_constant(joined)});
   }
 
-  /// x^0 is 1; small powers of what is cheap to repeat are products.
+  /// x^0 is 1; small powers of a load or a local are products.
   static ValuePtr unroll_power(const Value& v) {
     if (v.op != Op::pow) return nullptr;
     const ValuePtr& x = v.args[0];

@@ -1,5 +1,5 @@
-// Tracing: a symbolic run of the first iterations of each loop, to see how often cells are read.
-// Pure; any thread.
+// Tracing: a symbolic run of the first iterations of each loop, to count reads per element. Pure;
+// any thread.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -11,7 +11,8 @@
 namespace heddle::jit {
 namespace {
 
-/// Reads followed per statement; one with more is taken to read its cells often.
+/// The most reads followed per statement; a statement with more is assumed to read its elements
+/// often.
 constexpr std::int64_t steps_max = 1 << 16;
 
 class Tracer {
@@ -48,7 +49,7 @@ class Tracer {
     return written;
   }
 
-  /// Which buffers are assigned at all, and which hold a constant expression.
+  /// Finds the assigned buffers, and the buffers with a constant expression.
   void find_setters() {
     for (const StmtPtr& stmt : loop_.body) {
       const Block alone{stmt};
@@ -65,8 +66,8 @@ class Tracer {
     }
   }
 
-  /// Reads of inputs are free: they are never recomputed. A statement that accumulates reads its
-  /// own target, which costs its definition no second evaluation.
+  /// Reads of inputs are free: inputs are never recomputed. A statement that accumulates reads its
+  /// own target, which needs no second evaluation of the target's definition.
   bool counts(const Value& v) const {
     return v.kind == ValueKind::load && written_.contains(v.buffer) && !own_.contains(v.buffer);
   }
@@ -74,7 +75,7 @@ class Tracer {
   void statement(const Stmt& stmt) {
     if (stmt.value) value(*stmt.value);
     if (!binds_variable(stmt)) return;
-    if (stmt.kind == StmtKind::at) {  // the first one, for all that is known: one cell, read often
+    if (stmt.kind == StmtKind::at) {  // assumed at the first place: a single element, read often
       vars_[stmt.var] = stmt.from;
       for (const StmtPtr& inner : stmt.body) statement(*inner);
       return;
@@ -98,7 +99,8 @@ class Tracer {
   }
 
   std::int64_t at(const Affine& a) const {
-    auto sum = static_cast<std::uint64_t>(a.constant);  // wraps: cells need only be told apart
+    auto sum =
+        static_cast<std::uint64_t>(a.constant);  // wraps: elements need only be distinguished
     for (const AffineTerm& term : a.terms) {
       if (term.kind == AffineTerm::Kind::loop) {
         sum += static_cast<std::uint64_t>(term.coefficient) *
@@ -112,7 +114,7 @@ class Tracer {
   int iterations_;
   std::int64_t steps_ = 0;
   std::set<BufferId> written_;  // by any statement
-  std::set<BufferId> own_;      // by the statement at hand
+  std::set<BufferId> own_;      // by the current statement
   std::map<VarId, std::int64_t> vars_;
   std::vector<std::map<std::vector<std::int64_t>, std::int64_t>> cells_;  // visits, per buffer
   std::vector<Traced> facts_;

@@ -13,32 +13,33 @@
 
 namespace heddle::jit {
 
-/// What tracing saw of one buffer. What is read before it is written, or never written, is read off
-/// all iterations by read_interface() instead.
+/// Result of tracing for a buffer. read_interface() finds buffers that are read before they are
+/// written, or never written, from all iterations.
 struct Traced {
-  /// Reads of the most read cell, those of statements that assign the buffer left out.
+  /// Reads of the most read element, without reads by statements that assign the buffer.
   std::int64_t visits_max = 0;
-  /// A constant expression: one statement assigns it, from constants and constant buffers alone.
+  /// A constant expression: a single statement assigns the buffer, from constants and constant
+  /// buffers only.
   bool constant = false;
 };
 /// Interprets the loops symbolically: the first `iterations` of each, static indices as 0.
 [[nodiscard]] std::vector<Traced> trace(const Loop& loop, int iterations);
 
-/// One of the statements that assign a buffer, seen from a single element of it: what is left when
-/// the loops over the buffer's axes are taken away.
+/// A statement that assigns a buffer, seen from a single element: the statement without the loops
+/// over the buffer's axes.
 struct DefinitionPart {
-  /// Per axis the loop variable that was its subscript; none for an axis of one element, or where
-  /// the element does not matter.
+  /// Per axis the loop variable of its subscript; none for an axis of one element, or where the
+  /// element does not matter.
   std::vector<std::optional<VarId>> axes;
-  /// Holds one store to the buffer, and reads of it at that store's subscripts alone.
+  /// Holds a single store to the buffer, and reads of the buffer only at the store's subscripts.
   Block body;
 };
-/// How an element can be computed where it is read: the parts, one after another.
+/// The computation of an element where it is read: the parts, in order.
 struct Definition {
   std::vector<DefinitionPart> parts;
-  std::vector<KernelUses::Position> positions;  ///< where the parts' statements are
+  std::vector<KernelUses::Position> positions;  ///< positions of the parts' statements
 };
-/// The definition of a buffer, or why it cannot be recomputed: a numbered cause.
+/// The definition of a buffer, or the numbered reason why it cannot be recomputed.
 struct Inlinable {
   std::optional<Definition> definition;
   std::string refusal;
@@ -59,17 +60,18 @@ class TensorBuffers {
 /// inline_virtual() settles. Throws invalid_argument when a user's request cannot be met, naming
 /// tensor, request and reason.
 [[nodiscard]] Lowered infer_placements(Lowered lowered, const OptimizeOptions& options);
-/// Replaces reads of virtual tensors by their definitions. What cannot be recomputed becomes local,
-/// unless the user asked for virtual: then throws invalid_argument with the numbered cause.
+/// Replaces reads of virtual tensors by their definitions. A tensor that cannot be recomputed
+/// becomes local, unless the user asked for virtual: then throws invalid_argument with the numbered
+/// reason.
 [[nodiscard]] Lowered inline_virtual(Lowered lowered);
 /// Folds constants and identities; drops empty loops, unrolls single iterations, joins locals.
 /// Exact unless fast_math.
 [[nodiscard]] Lowered simplify(Lowered lowered, bool fast_math);
-/// The same for one value: constants, identities, conversions that cancel.
+/// Simplifies a single value: constants, identities, conversions that cancel.
 [[nodiscard]] ValuePtr simplify_value(const ValuePtr& value, bool fast_math);
-/// Drops what no output depends on: stores to scratch that nobody reads, locals, loops left empty.
+/// Removes code on which no output depends: stores to scratch without reads, locals, empty loops.
 [[nodiscard]] Lowered drop_dead(Lowered lowered);
-/// Numbers everything by first appearance, sets roles, drops scratch that is not used any more.
+/// Numbers everything by first appearance, sets roles, drops unused scratch.
 [[nodiscard]] Lowered renumber(Lowered lowered);
 
 }  // namespace heddle::jit

@@ -1,5 +1,5 @@
-// The computed positions of the statement that is being lowered: where each may be, and around
-// which of its loops it stands. One thread.
+// The computed positions of the current statement: their ranges, and the loops that they are nested
+// in. One thread.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace heddle::jit {
 
-/// A position: its expression, where it may be, and what counts outside.
+/// A position: its expression, its range, and the treatment of values outside.
 struct ComputedPosition {
   const ExprNode* node = nullptr;
   std::int64_t from = 0, to = 0;
@@ -23,29 +23,29 @@ struct ComputedPosition {
 
 class Positions {
  public:
-  /// Of a statement with this iteration space. It has none yet.
+  /// Begins a statement with this iteration space, without positions.
   void begin(const std::vector<SpaceAxis>& space);
 
-  /// Where the position of a subscript may be, so that the subscript stays inside an axis of that
-  /// extent: [from, to).
+  /// The range of the position of a subscript that keeps the subscript inside an axis of `extent`:
+  /// [from, to).
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> room(const Subscript& subscript,
                                                            std::int64_t extent) const;
   /// The variable of the position, if it has one.
   [[nodiscard]] std::optional<VarId> find(const ComputedPosition& position) const;
-  /// Its variable: `fresh`, unless one with the same value is known. `before` declares the locals
-  /// that the value needs.
+  /// The variable of the position: `fresh`, unless a position with the same value is known.
+  /// `before` declares the locals that the value needs.
   VarId add(const ComputedPosition& position, Block before, ValuePtr value, VarId fresh);
 
   [[nodiscard]] std::size_t size() const noexcept { return all_.size(); }
-  /// Forgets all but the first `size`.
+  /// Forgets all positions after the first `size`.
   void shrink(std::size_t size) {
     all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(size), all_.end());
   }
 
-  /// `body`, which stands in the loops over the axes of the space up to this one, in the positions
-  /// that depend on it and on no later one. In the order in which they need one another.
+  /// `body`, from inside the loops over the axes up to `axis`, nested in the positions that depend
+  /// on `axis` and on no later axis, in the order of their dependences.
   [[nodiscard]] Block inside(const SpaceAxis& axis, Block body) const;
-  /// In those that depend on no index.
+  /// `body` in the positions that depend on no index.
   [[nodiscard]] Block inside_all(Block body) const { return at_depth(0, std::move(body)); }
 
  private:
@@ -54,7 +54,7 @@ class Positions {
     VarId var = 0;
     Block before;
     ValuePtr value;
-    std::size_t depth = 0;  ///< axes of the space up to the last that it depends on
+    std::size_t depth = 0;  ///< number of axes up to the last that it depends on
   };
   [[nodiscard]] std::size_t depth_of(const ExprNode& node) const;
   [[nodiscard]] Block at_depth(std::size_t depth, Block body) const;

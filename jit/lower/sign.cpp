@@ -1,4 +1,4 @@
-// Signing: what linking needs to know of a kernel, gathered once. Pure; any thread.
+// Signing: gathers the facts that linking needs about a kernel. Pure; any thread.
 #include <unordered_map>
 
 #include "jit/loop/donation.hpp"

@@ -14,7 +14,7 @@
 namespace heddle::jit {
 namespace {
 
-/// Whether the computed position of `s` is the same wherever those in `untold` are.
+/// True if the computed position of `s` does not depend on the indices in `untold`.
 bool stays(const Subscript& s, const std::map<std::uint64_t, std::int64_t>& untold) {
   bool stays = true;
   each_position({s}, [&](const ExprNode& position) {
@@ -30,8 +30,8 @@ bool stays(const Subscript& s, const std::map<std::uint64_t, std::int64_t>& unto
   return stays;
 }
 
-/// Takes the indices from `untold` that the value of `s` tells once the others are told: where
-/// each coefficient exceeds all that the smaller ones reach together.
+/// Removes from `untold` the indices that the value of `s` determines, given the other indices:
+/// where each coefficient exceeds the reach of all smaller coefficients together.
 void tell(const Subscript& s, std::map<std::uint64_t, std::int64_t>& untold) {
   if (!stays(s, untold)) return;
   std::map<std::uint64_t, std::uint64_t> steps;  // indices by coefficient
@@ -42,7 +42,7 @@ void tell(const Subscript& s, std::map<std::uint64_t, std::int64_t>& untold) {
     const auto step = static_cast<std::uint64_t>(term.coefficient);
     if (!steps.emplace(minus ? 0 - step : step, index->id()).second) return;
   }
-  std::uint64_t reach = 0;  // within the axis, since the subscript is
+  std::uint64_t reach = 0;  // within the axis, as the subscript is
   for (const auto& [step, index] : steps) {
     if (step <= reach) return;
     reach += step * static_cast<std::uint64_t>(untold.at(index) - 1);

@@ -1,5 +1,5 @@
-// What a statement's indices and subscripts tell of the way it runs: which of the loop nests of
-// lower.cpp it becomes. Pure; any thread.
+// Properties of a statement's indices and subscripts that select its loop nest in lower.cpp. Pure;
+// any thread.
 #pragma once
 
 #include <utility>
@@ -10,18 +10,18 @@
 namespace heddle::jit {
 
 [[nodiscard]] bool reduces(const std::vector<SpaceAxis>& space);
-/// An index that is missing on the left gives an element several terms, or none.
+/// True if an index is missing on the left: an element then has several terms, or none.
 [[nodiscard]] bool repeats(const std::vector<SpaceAxis>& space);
-/// The left side's indices can be told from its subscripts, as heddle/program.hpp says: each
-/// point of their space has an element of its own.
+/// True if the subscripts of the left side determine its indices, as heddle/program.hpp states:
+/// every point of the index space has a separate element.
 [[nodiscard]] bool injective(const StatementNode& node, const std::vector<SpaceAxis>& space);
-/// The statement writes every element of its target.
+/// True if the statement writes every element of its target.
 [[nodiscard]] bool covers(const StatementNode& node, const std::vector<SpaceAxis>& space);
-/// Bounds of a static index are found one index at a time, so those that share a subscript need
-/// ranges: throws invalid_argument where one has none.
+/// Bounds of a static index are derived for a single index at a time, so indices that share a
+/// subscript need ranges: throws invalid_argument where an index has none.
 void require_ranges(const Tensor& tensor, const std::vector<Subscript>& subscripts);
 [[nodiscard]] bool reads_target(const StatementNode& node);
-/// Axes of the left side, and those that are reduced.
+/// The axes of the left side, and the reduced axes.
 [[nodiscard]] std::pair<std::vector<SpaceAxis>, std::vector<SpaceAxis>> split(
     const std::vector<SpaceAxis>& space);
 

@@ -11,26 +11,28 @@
 namespace heddle::jit {
 namespace {
 
-// In operations on scalars, of which a processor does one to a few tens in a nanosecond.
-/// Kernels that do fewer end before anybody could want them to.
+// In operations on scalars; a processor executes one to a few tens of them in a nanosecond.
+/// Shorter kernels end before a cancel could take effect.
 constexpr double long_kernel = 1e8;
-/// An iteration of that many is 600 instructions or more, also where compilers make vectors of 32
-/// bytes of it; a check is three.
+/// An iteration of so many operations is at least 600 instructions, even where compilers make
+/// 32-byte vectors of it; a check is three instructions.
 constexpr double iteration_min = 20'000;
-/// Iterations of more may take long themselves.
+/// Iterations of more operations may themselves take long.
 constexpr double iteration_max = 1e8;
-/// Compilers may add an instruction to each iteration where a loop is cut. An iteration on lanes
-/// counts as if vectors had the most of them, and is several times as many instructions.
+/// Compilers may add an instruction to each iteration of a cut loop. An iteration on lanes is
+/// counted as for the widest vectors, and is several times as many instructions.
 constexpr double part_iteration_min = 20;
-/// Loops that do more take a second or longer, and are cut however short their iterations are.
+/// Loops of more operations take a second or longer, and are cut however short their iterations
+/// are.
 constexpr double long_loop = 4e9;
-/// Loops with iterations between these do so much between two looks: a millisecond or less.
+/// Operations between two checks, for loops whose iterations lie between these limits: a
+/// millisecond or less.
 constexpr double between_looks = 1e6;
-/// What is at a position that was loaded lies anywhere in memory.
+/// The cost of an access at a loaded position, which may be anywhere in memory.
 constexpr double position_cost = 20;
-/// Most lanes of a vector of numbers that schedules make.
+/// Most lanes in a vector of numbers in schedules.
 constexpr double lanes_at_once = 16;
-/// The cost of one value is counted up to this; what is above makes no difference.
+/// The cost of a value is counted up to this; higher costs make no difference.
 constexpr int value_cost_max = 4096;
 
 double count(const Stmt& loop) {
@@ -74,7 +76,7 @@ class StopFinder {
   }
 
  private:
-  std::map<VarId, double> iterations_;  // work of one
+  std::map<VarId, double> iterations_;  // work of an iteration
 };
 
 }  // namespace

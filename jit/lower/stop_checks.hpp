@@ -1,5 +1,4 @@
-// Where a kernel that runs for long looks whether it is to stop (heddle_kernel_args::stop). Pure;
-// any thread.
+// The places where a long kernel checks its stop word (heddle_kernel_args::stop). Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +9,20 @@
 namespace heddle::jit {
 
 struct StopChecks {
-  /// It looks at the beginning of these loops, and again after so many iterations, in which they
-  /// do enough for a look to cost nothing; and before each other loop or position at its top
-  /// level. Loops that look now and then have one around them that looks, and stay as compilers
-  /// make vectors of them.
+  /// The kernel checks at the beginning of these loops, and again after so many iterations, which
+  /// do enough work to make the check's cost negligible; and before the other loops and positions
+  /// at the top level. A loop with a period greater than 1 is emitted as two nested loops, of which
+  /// only the outer checks, so compilers still make vectors of the inner.
   std::map<VarId, std::int64_t> every;
-  /// After how many iterations `loop` looks: 0 where it does not, 1 where each iteration does.
+  /// The number of iterations of `loop` between checks: 0: no checks; 1: a check in every
+  /// iteration.
   [[nodiscard]] std::int64_t period(const Stmt& loop) const {
     const auto at = every.find(loop.var);
     return at == every.end() ? 0 : at->second;
   }
-  /// Kernels that end soon have none.
+  /// False for short kernels, which have no checks.
   bool any = false;
-  /// Whether it looks before this statement of its top level.
+  /// True if the kernel checks before this statement of its top level.
   [[nodiscard]] bool before(const Stmt& stmt) const {
     return any && binds_variable(stmt) && !every.contains(stmt.var);
   }

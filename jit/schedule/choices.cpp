@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 9> step_names{"fuse",      "hoist",     "
               fmt::format("'{:.100}' is no choice of a schedule (expected {})", part, expected));
 }
 
-/// Takes the next word off a text.
+/// Removes and returns the first word of `text`.
 std::string_view next_word(std::string_view& text) {
   const std::size_t end = std::min(text.find(' '), text.size());
   const std::string_view word = text.substr(0, end);
@@ -59,14 +59,14 @@ std::vector<ScheduleStep> parse_steps(std::string_view part, std::string_view te
   return steps;
 }
 
-/// "a" or "b".
+/// The choice for factor "a" or "b"; throws for any other name.
 std::optional<bool>& factor_of(ScheduleChoices& choices, std::string_view part,
                                std::string_view factor) {
   if (factor != "a" && factor != "b") refuse_choice(part, "factor a or b");
   return factor == "a" ? choices.pack_a : choices.pack_b;
 }
 
-/// One part of a text, such as "tile 6x2".
+/// Parses a single choice, such as "tile 6x2".
 void parse_choice(ScheduleChoices& choices, std::string_view part) {
   std::string_view rest = part;
   const std::string_view what = next_word(rest);

@@ -1,5 +1,5 @@
-// What may be chosen otherwise than the cost model does: whether it can be, and the constants that
-// follow. The text of choices is here too (heddle/schedule.hpp). Pure; any thread.
+// Choices that override the cost model: their validation, the constants that follow from them, and
+// their text form (heddle/schedule.hpp). Pure; any thread.
 #pragma once
 
 #include "heddle/schedule.hpp"
@@ -22,9 +22,9 @@ inline constexpr ProfileChoice profile_choices[] = {
     {&ScheduleChoices::cached_bytes_max, &kernel_values[6]},
     {&ScheduleChoices::part_bytes, &kernel_values[7]}};
 
-/// Throws invalid_argument naming the choice that no schedule for `target` could use.
+/// Throws invalid_argument, naming the choice, where no schedule for `target` could use a choice.
 void check_choices(const ScheduleChoices& choices, const Target& target);
-/// `target` with the constants that were chosen.
+/// `target` with the chosen constants.
 [[nodiscard]] Target with_choices(Target target, const ScheduleChoices& choices);
 
 }  // namespace heddle::jit

@@ -17,8 +17,8 @@
 namespace heddle::jit {
 namespace {
 
-/// Sums along columns that are held in the first-level cache, as they are more than registers hold
-/// or no vectors: some rows at a time, so that memory is read along its rows.
+/// Column sums that do not fit in registers, or that no vector code computes: the sums are kept in
+/// the first-level cache, and some rows are added at a time, so that memory is read along its rows.
 class ColumnSums {
  public:
   ColumnSums(Scheduling& in, const StmtPtr& nest, const Reduction& r, Block after)
@@ -31,7 +31,8 @@ class ColumnSums {
         rows_(in.target.profile.rows_together) {}
 
   [[nodiscard]] Block build() {
-    // What lies further apart than this was not looked at.
+    // The trial loop of schedule_column_reduction() checked dependences for at most copies_max
+    // lanes.
     const std::int64_t room =
         std::min(copies_max, in_.target.l1_bytes / 2 / static_cast<std::int64_t>(size_of(type_)));
     const std::int64_t width =
@@ -54,7 +55,8 @@ class ColumnSums {
   }
 
  private:
-  /// Few columns at once, where that makes work for several processors; but still some lines.
+  /// The number of columns computed together: few enough for several parts, but at least 8 cache
+  /// lines.
   [[nodiscard]] std::int64_t parts_width() const {
     constexpr std::int64_t parts = 4, lines = 8;
     std::int64_t bytes = nest_->to * static_cast<std::int64_t>(size_of(type_));
@@ -105,9 +107,9 @@ class ColumnSums {
     return make_assign(r_.declare->local, sum);
   }
 
-  /// The rows after these, of large buffers of which the columns are a part: processors fetch ahead
-  /// what is read on end, but not what begins again after less than a row. From `column` of the
-  /// tile on.
+  /// Prefetches the following rows of large buffers of which the tile reads only some columns, from
+  /// `column` of the tile on. Hardware prefetchers follow contiguous reads, but not reads that jump
+  /// after less than a row.
   Block next_rows(const Segment& segment, VarId row, const Affine& column, std::int64_t columns) {
     Block fetched;
     if (!fetches_ || segment.count < 2) return fetched;
@@ -140,8 +142,8 @@ class ColumnSums {
     over(columns, body, to, [](VarId, std::int64_t, std::int64_t) { return Block(); });
   }
 
-  /// `body` for all columns of the tile, its sum held in the block, and before each piece what
-  /// first(variable of pieces, columns, offset) returns.
+  /// Appends `body` for all columns of the tile, with its sum in the block, and before each piece
+  /// the statements that first(variable of pieces, columns, offset) returns.
   template <class First>
   void over(std::int64_t columns, const Block& body, Block& to, const First& first) {
     for (const Segment& segment : whole_tiles(columns, piece_)) {
@@ -187,7 +189,8 @@ std::optional<Reduction> match_columns(const StmtPtr& nest) {
   return match_reduction(nest->body[0], nest->body[1]);
 }
 
-/// Whether loads of terms go along the columns, and of those that do none along what is reduced.
+/// True if the loads of the term are contiguous along the columns, and no other load is contiguous
+/// along the reduced loop.
 bool reads_along_rows(const Loop& loop, const Reduction& r, VarId column) {
   bool along = false;
   bool across = false;
@@ -218,7 +221,7 @@ std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& ne
   const std::int64_t width = in.target.lanes(type);
   if (width < 2) return std::nullopt;
   if (nest->to < width) return schedule_narrow_columns(in, nest, *r, after);
-  // All of it as one iteration's straight-line code: may that run in lanes?
+  // Tests whether one iteration, as straight-line code, may run in lanes.
   const VarId trial = in.fresh.var();
   Block straight{r->declare,
                  make_assign(r->declare->local,
@@ -228,7 +231,8 @@ std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& ne
       make_loop(trial, 0, std::min(nest->to, copies_max),
                 copy_at(in, straight, nest->var, affine_var(trial)), LoopMark::lanes);
   if (!runs_as_vectors(in, lanes)) {
-    // What no vectors compute, of several widths say, is still read along its rows.
+    // Values that cannot be computed in vectors, such as values of several widths, are still read
+    // along their rows.
     const bool in_rows =
         broken_mark({lanes}).empty() && reads_along_rows(in.lowered.loop, *r, nest->var);
     return in_rows ? std::optional(ColumnSums(in, nest, *r, after).build()) : std::nullopt;

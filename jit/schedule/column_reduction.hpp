@@ -1,4 +1,4 @@
-// Reductions along columns, a lane each. Pure; any thread.
+// Reductions along columns, one lane per column. Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -7,11 +7,11 @@
 
 namespace heddle::jit {
 
-/// Sums along columns: each has a lane of its own, so every element keeps its order of terms.
+/// Sums along columns: a column has a separate lane, so every element keeps the order of terms.
 [[nodiscard]] std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& nest);
 
-/// A nest that schedule_column_reduction() has read memory along its rows. Joined with others, it
-/// would have no schedule.
+/// True if schedule_column_reduction() makes the nest read memory along its rows. Joined with other
+/// nests, the nest would have no schedule.
 [[nodiscard]] bool is_column_reduction(Scheduling& in, const StmtPtr& nest);
 
 }  // namespace heddle::jit

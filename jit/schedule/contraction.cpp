@@ -60,7 +60,7 @@ class Builder {
     return text;
   }
 
-  /// See sum_orders(). Blocks of terms are summed by themselves, and so is what is turned.
+  /// The order of terms, for sum_orders(). Blocks of terms, and turned sums, are summed separately.
   std::string order() const {
     if (!is_floating(type())) return {};
     const std::string terms = plan_.words.terms > 1 ? "products in pairs" : "products";
@@ -91,7 +91,7 @@ class Builder {
     return each_tile(in_.fresh, segments, body, always_loops);
   }
 
-  /// All tiles of b's lanes for one of rows, or the other way round.
+  /// All lane tiles of b for each row tile, or all row tiles for each lane tile.
   Block all_tiles(const std::vector<Segment>& lane_tiles, const std::vector<Segment>& row_tiles,
                   const Affine& first_lane, const Affine& first_row, const TermBlock& terms,
                   bool rows_outside = false) {
@@ -114,7 +114,7 @@ class Builder {
     });
   }
 
-  // Blocks of the outermost reduced loop, packed.
+  // Packed blocks of the outermost reduced loop.
 
   /// How the terms are cut.
   struct Cut {
@@ -169,7 +169,7 @@ class Builder {
     return result;
   }
 
-  /// Scratch for blocks of the factors, or for all of the one that is copied whole.
+  /// Scratch for blocks of the factors, or for a whole factor where the plan copies the whole.
   TermBlock copies(const Cut& cut) {
     const std::int64_t words = (cut.depth + plan_.words.terms - 1) / plan_.words.terms;
     const std::int64_t kept = words * c_.inner_terms() + in_.target.profile.terms_ahead;
@@ -191,12 +191,12 @@ class Builder {
     return all;
   }
 
-  /// The body for one block of terms after the other: in a loop, unless they are few, and each is
-  /// work for several processors.
+  /// The body for each block of terms, in order: as a loop, or unrolled where the blocks are few
+  /// and each makes work for several processors.
   template <class Body>
   Block over_terms(const TermBlock& all, const Cut& cut, const Body& body) {
     constexpr std::int64_t few = 4;
-    // Of a factor that is copied whole, each block has tiles of its own.
+    // In a factor that is copied whole, every block of terms has separate tiles.
     const std::int64_t of_a = plan_.outermost == Outermost::lanes ? num_tiles(row_segments()) : 0;
     const std::int64_t of_b = plan_.outermost == Outermost::rows ? num_tiles(lane_segments()) : 0;
     const auto begin_at = [&](TermBlock& block, const Affine& p) {
@@ -225,7 +225,7 @@ class Builder {
     return result;
   }
 
-  /// Where sums are kept in the target between blocks of terms, they start there.
+  /// Stores the start value in the target, where the target holds the sums between blocks of terms.
   Block start_in_target() {
     const bool is_target =
         c_.start->kind == ValueKind::load && c_.start->buffer == c_.store->buffer;
@@ -273,8 +273,8 @@ class Builder {
 
   struct RowBlock {
     const std::vector<Segment>& tiles;
-    Affine first;         ///< row
-    Affine tiles_before;  ///< of all blocks before
+    Affine first;         ///< index of the first row
+    Affine tiles_before;  ///< number of tiles in all blocks before
   };
   template <class Body>
   Block row_blocks(const Body& body) {

@@ -8,7 +8,7 @@
 namespace heddle::jit {
 namespace {
 
-/// The loops of a perfect nest; `body` becomes what is inside.
+/// The loops of a perfect nest; sets `body` to the innermost body.
 std::vector<StmtPtr> peel(const Block*& body) {
   std::vector<StmtPtr> loops;
   while (body->size() == 1 && body->front()->kind == StmtKind::loop &&
@@ -23,8 +23,8 @@ bool is_local(const Value& v, LocalId local) {
   return v.kind == ValueKind::local && v.local == local;
 }
 
-/// The subscripts of an element that iterations of the kept loops have for themselves: each loop
-/// variable alone on an axis, at most.
+/// True if the subscripts give every iteration of the kept loops a separate element: each loop
+/// variable is the only variable on some axis.
 bool is_injective(const std::vector<Affine>& at, const std::vector<StmtPtr>& kept) {
   return std::ranges::all_of(kept, [&](const StmtPtr& loop) {
     return std::ranges::any_of(at, [&](const Affine& a) {
@@ -101,7 +101,7 @@ class ContractionFinder {
     } else if (sum.op == Op::sub && is_local(*sum.args[0], found_.accumulator)) {
       const Value& product = *sum.args[1];
       if (product.kind != ValueKind::op || product.op != Op::mul) return false;
-      found_.a = make_op(Op::neg, {product.args[0]});  // which changes no other bit
+      found_.a = make_op(Op::neg, {product.args[0]});  // changes no other bit
       found_.b = product.args[1];
     } else {
       return false;
@@ -125,7 +125,8 @@ class ContractionFinder {
     return factor.dtype == found_.type && !needs_locals;
   }
 
-  /// Straight-line code with one store, to a buffer of its own.
+  /// Straight-line code with one store, to a buffer that the factors do not read, and that `start`
+  /// and `after` read only at the stored element.
   bool match_after() {
     for (const StmtPtr& stmt : found_.after) {
       if (binds_variable(*stmt) || stmt->kind == StmtKind::zero) return false;
@@ -160,10 +161,10 @@ class ContractionFinder {
     return found;
   }
 
-  /// How a factor changes from one iteration to the next.
+  /// How a factor changes between iterations.
   struct Motion {
     bool moves = false;
-    bool by_one = true;  ///< every load that moves, by one element
+    bool by_one = true;  ///< every load that moves does so by one element
   };
   Motion motion(const ValuePtr& factor, const StmtPtr& loop) const {
     Motion found;
@@ -181,7 +182,8 @@ class ContractionFinder {
     return found.moves && found.by_one;
   }
 
-  /// The result is contiguous along it, and one factor only moves with it: that one becomes b.
+  /// Chooses a loop along which the result is contiguous and only one factor moves; that factor
+  /// becomes b.
   bool choose_lane() {
     for (const StmtPtr& loop : found_.kept) {
       if (stride(loop_, found_.store->buffer, found_.store->subscripts, loop->var) != 1) continue;
@@ -195,7 +197,7 @@ class ContractionFinder {
     return false;
   }
 
-  /// The longest loop that moves a alone.
+  /// Chooses the longest loop that moves only a.
   void choose_row() {
     for (const StmtPtr& loop : found_.kept) {
       if (loop == found_.lane || !motion(found_.a, loop).moves || motion(found_.b, loop).moves)

@@ -61,7 +61,7 @@ Block Packer::a(const TermBlock& terms, const Affine& first, const std::vector<S
   return pack(terms, first, tiles, c_.rows_are_contiguous, one);
 }
 
-/// A factor, or a word of its values at some terms one after another.
+/// A factor, or a word of its values at consecutive terms.
 ValuePtr Packer::element(const ValuePtr& factor, TileBuilder::Where where,
                          const WordRange& words) const {
   std::vector<ValuePtr> values;
@@ -85,7 +85,7 @@ Block Packer::pack(const TermBlock& terms, const Affine& first, const std::vecto
   return packed;
 }
 
-/// Along whole rows of what is read, where those are contiguous: lines are read once.
+/// Copies along whole rows of the source, where rows are contiguous: lines are read once.
 template <class Element>
 Block Packer::along_tiles(const TermBlock& terms, const WordRange& words, const Affine& first,
                           const std::vector<Segment>& tiles, const Element& element) {
@@ -117,7 +117,7 @@ Block Packer::tile_by_tile(const TermBlock& terms, const WordRange& words, const
   return each_tile(in_.fresh, tiles, tile);
 }
 
-/// What raising a by a constant adds to the sums of each lane.
+/// The amount that raising a by a constant adds to the sums of each lane.
 Block Packer::add_raised_terms(const TermBlock& terms, const Affine& first,
                                const std::vector<Segment>& tiles) {
   const SegmentBody tile = [&](const Affine& inside, std::int64_t count, const Affine& number) {

@@ -1,5 +1,5 @@
 // Copies of the factors of a contraction: tile after tile, in the order of their use, in words
-// where the plan says so. Pure; any thread.
+// where the plan has words. Pure; any thread.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,10 @@
 
 namespace heddle::jit {
 
-/// What is inside of loops over segments: where it begins, how long it is, and its number.
+/// Makes the body of a loop over segments, from a segment's first element, its size and its number.
 using SegmentBody =
     std::function<Block(const Affine& base, std::int64_t size, const Affine& number)>;
-/// A loop over each segment's tiles; none around a single one, unless it is wanted.
+/// A loop over the tiles of each segment; a single tile has a loop only with `always_loops`.
 [[nodiscard]] Block each_tile(Fresh& fresh, const std::vector<Segment>& segments,
                               const SegmentBody& body, bool always_loops = false);
 
@@ -23,7 +23,7 @@ class Packer {
   Packer(Scheduling& in, const Contraction& c, const ContractionPlan& plan, TileBuilder& tiles)
       : in_(in), c_(c), plan_(plan), tiles_(tiles) {}
 
-  /// A block of terms of the rows, or lanes, of `tiles` from `first` on.
+  /// Copies a block of terms for the rows, or lanes, of `tiles` from `first` on.
   [[nodiscard]] Block a(const TermBlock& terms, const Affine& first,
                         const std::vector<Segment>& tiles);
   [[nodiscard]] Block b(const TermBlock& terms, const Affine& first,

@@ -1,5 +1,5 @@
-// What is decided about a contraction: a register tile by a model of the inner loop, blocks by
-// cache sizes. Pure; any thread.
+// The decisions about a contraction: a register tile by a model of the inner loop, blocks by cache
+// sizes. Pure; any thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace heddle::jit {
 
 namespace {
 
-/// Costs of a tile, in half cycles: starting and storing it, each of its sums, each vector of sums
-/// that is turned before it is stored. Measured on AMD EPYC and Intel Xeon with AVX-512, and the
-/// same on every machine: tiles decide where long sums are cut (W1).
+/// Costs of a tile, in half cycles: starting and storing the tile, each sum, each vector of sums
+/// that is turned before the store. Measured on AMD EPYC and Intel Xeon with AVX-512. The costs are
+/// the same on every machine, because tiles decide where long sums are cut (W1).
 constexpr double tile_start = 120, tile_sum = 5, tile_turn = 8;
 
 std::int64_t product_of(const std::vector<StmtPtr>& loops) {
@@ -25,13 +25,13 @@ std::int64_t product_of(const std::vector<StmtPtr>& loops) {
   return product;
 }
 
-/// Of a row, or lane, of a factor as it is copied.
+/// Bytes of `terms` terms of a row, or lane, in a factor's copy.
 std::int64_t bytes_of(std::int64_t terms, const ContractionPlan& plan, DType type) {
   return terms * static_cast<std::int64_t>(size_of(type)) / plan.words.terms;
 }
 
-/// The time that it takes to copy so many elements to tiles of `tile` of them, in half cycles: a
-/// vector at a time, of which one that is not full needs a mask; or an element at a time.
+/// Time, in half cycles, to copy so many elements to tiles of `tile` elements: a vector at a time,
+/// where a partial vector needs a mask; or an element at a time.
 double copy_time(double elements, bool contiguous, std::int64_t tile, std::int64_t width) {
   constexpr double element = 2, full = 0.25, part = 8;
   if (!contiguous) return elements * element;
@@ -39,7 +39,7 @@ double copy_time(double elements, bool contiguous, std::int64_t tile, std::int64
   return elements / static_cast<double>(tile) * (vectors + (tile % width > 0 ? part : 0));
 }
 
-/// The time that copies and turning sums take.
+/// The time of copies and of turning sums.
 double overhead(const Contraction& c, const ContractionPlan& plan, const Target& target) {
   const auto rows = static_cast<double>(c.row ? c.row->to : 1);
   const auto lanes = static_cast<double>(c.lane->to);
@@ -61,7 +61,8 @@ double overhead(const Contraction& c, const ContractionPlan& plan, const Target&
 TileChoice timed_tile(const RegisterTile& tile, std::int64_t rows, std::int64_t lanes,
                       std::int64_t depth, DType type, const Target& target) {
   const std::int64_t width = target.lanes(type);
-  // Per step, in half cycles: two multiply-adds and two loads a cycle; a chain of sums takes four.
+  // Per step, in half cycles: two multiply-adds and two loads a cycle; a chain of sums takes four
+  // cycles.
   const auto step = [](std::int64_t r, std::int64_t v) {
     return static_cast<double>(std::max({r * v, r + v, std::int64_t{8}}));
   };
@@ -77,10 +78,11 @@ TileChoice timed_tile(const RegisterTile& tile, std::int64_t rows, std::int64_t 
   return {tile, time};
 }
 
-/// Blocks that may run at once, of about the same size, where all is work for several processors.
+/// Where the work is enough for several processors, chooses blocks of about equal size that may run
+/// in parallel.
 void spread_out(const Scheduling& in, const Contraction& c, ContractionPlan& plan) {
   constexpr std::int64_t blocks_wanted = 8;                    // some for each of a few processors
-  constexpr std::int64_t copied_max = std::int64_t{64} << 20;  // bytes of one factor
+  constexpr std::int64_t copied_max = std::int64_t{64} << 20;  // bytes of a factor
   const Target& target = in.target;
   const std::int64_t rows = c.row->to, lanes = c.lane->to, terms = product_of(c.reduced);
   const std::int64_t tile_lanes = plan.tile.vectors * target.lanes(c.type);
@@ -95,7 +97,7 @@ void spread_out(const Scheduling& in, const Contraction& c, ContractionPlan& pla
     if (lane_tiles < blocks_wanted && row_tiles > lane_tiles) plan.outermost = Outermost::rows;
     return;
   }
-  const bool alone = c.sharing_b.empty();  // else these run at once
+  const bool alone = c.sharing_b.empty();  // otherwise the iterations of sharing_b run in parallel
   if (alone && lane_tiles >= blocks_wanted && rows * bytes_of(terms, plan, c.type) <= copied_max) {
     const std::int64_t most = std::max<std::int64_t>(
         1, target.l2_bytes / 4 / (bytes_of(plan.depth, plan, c.type) * tile_lanes));
@@ -103,8 +105,8 @@ void spread_out(const Scheduling& in, const Contraction& c, ContractionPlan& pla
     plan.outermost = Outermost::lanes;
     return;
   }
-  // Blocks of terms one after the other, each of them in parts, use each block of b while it is in
-  // the cache; where they are many, parts would wait for one another too often.
+  // Consecutive blocks of terms, each divided into parts, use a block of b while it is in the
+  // cache. With many blocks, parts would wait for each other too often.
   constexpr std::int64_t few = 4;
   if (plan.depth * few < terms && lanes * bytes_of(terms, plan, c.type) <= copied_max)
     plan.outermost = Outermost::rows;
@@ -116,14 +118,14 @@ void spread_out(const Scheduling& in, const Contraction& c, ContractionPlan& pla
 struct ContractionWay {
   Contraction c;
   ContractionPlan plan;
-  double model_time;  ///< of the model's own plan
+  double model_time;  ///< estimate for the model's own plan
 };
 
 std::optional<ContractionWay> find_way(const Scheduling& in, const StmtPtr& nest, bool across) {
   std::optional<Contraction> c = find_contraction(in.lowered.loop, nest, across);
   if (!c) return std::nullopt;
   const ContractionPlan plan = plan_contraction(in, *c);
-  // Copying b pays where it is used often.
+  // Copying b pays off where b is used often.
   constexpr std::int64_t uses_min = 4;
   const bool used = c->row && c->row->to * product_of(c->sharing_b) >= uses_min;
   if (!c->b_is_contiguous && !(plan.pack_b && used)) return std::nullopt;
@@ -136,7 +138,7 @@ std::optional<ContractionWay> find_way(const Scheduling& in, const StmtPtr& nest
   return ContractionWay{*std::move(c), plan, model_time};
 }
 
-/// Which factors are copied, where the choice is free.
+/// Chooses which factors are copied, where the choice is free.
 void choose_copies(const Scheduling& in, const Contraction& c, ContractionPlan& plan) {
   const bool required = c.is_computed() || plan.words.terms > 1;
   if (in.choices.pack_a) plan.pack_a = required || *in.choices.pack_a;
@@ -146,7 +148,7 @@ void choose_copies(const Scheduling& in, const Contraction& c, ContractionPlan& 
 }  // namespace
 
 std::int64_t tile_registers(const Target& target) {
-  // All but the one of an element of a in all lanes, and without fma the one of a product.
+  // All registers but one for an element of a in all lanes and, without fma, one for a product.
   return target.vector_registers() - (target.has_fma() ? 1 : 2);
 }
 
@@ -183,8 +185,8 @@ ContractionPlan plan_contraction(const Scheduling& in, const Contraction& c) {
   TileChoice choice =
       in.tile ? timed_tile({in.tile->rows, in.tile->vectors}, rows, lanes, steps, type, target)
               : choose_tile(rows, lanes, steps, type, target);
-  // Factors are copied, and long sums cut, as the model's tile says, whichever is taken: no order
-  // depends on it.
+  // Copies of factors and cuts of long sums follow the model's tile, whichever tile is chosen: the
+  // order of sums does not depend on the choice.
   const RegisterTile model = choice.tile;
   const std::int64_t model_lanes = model.vectors * target.lanes(type);
   if (const auto& chosen = in.choices.tile; chosen && !in.tile)
@@ -196,10 +198,10 @@ ContractionPlan plan_contraction(const Scheduling& in, const Contraction& c) {
   plan.lanes = lanes;
   plan.time = choice.time * static_cast<double>(product_of(c.moving_b) * shared);
   if (!c.row) return plan;
-  // Rows of b lie far apart: what does not fit half the second-level cache with the rest is copied.
-  // Windows of a convolution overlap, and fit.
+  // Rows of b are far apart: b is copied where it does not fit, with the other data, in half the
+  // second-level cache. Windows of a convolution overlap, and fit.
   const bool fits = c.reduced.size() > 1 || terms * lanes * bytes <= target.l2_bytes / 4;
-  // Rows of a tile or two lie next to one another as they are: blocks of them need no copy.
+  // The rows of one or two tiles are already adjacent: blocks of such rows need no copy.
   const bool asked = in.choices.pack_a.value_or(false) || in.choices.pack_b.value_or(false);
   const bool blocked = !c.b_is_contiguous || c.is_computed() || per_word > 1 || asked ||
                        (!fits && rows * shared >= 4 * model.rows);
@@ -207,8 +209,8 @@ ContractionPlan plan_contraction(const Scheduling& in, const Contraction& c) {
       !c.b_is_contiguous || c.is_computed() || per_word > 1 || (blocked && lanes > 2 * model_lanes);
   plan.prefetch = (rows * terms + terms * lanes + rows * lanes) * bytes > target.l2_bytes;
   if (blocked) {
-    // Longer sums cost a tile of b its place in the first-level cache, shorter ones store and load
-    // the sums more often: measured, the second costs more, as tiles of b come from the
+    // Longer sums push a tile of b out of the first-level cache; shorter sums are stored and loaded
+    // more often. Measurements show the second to cost more, as tiles of b arrive from the
     // second-level cache in time.
     if (c.target_holds_sums) {
       const std::int64_t inner = c.inner_terms();
@@ -240,8 +242,9 @@ ContractionPlan plan_contraction(const Scheduling& in, const Contraction& c) {
 std::optional<Block> schedule_contraction(Scheduling& in, const StmtPtr& nest) {
   const std::optional<ContractionWay> along = find_way(in, nest, false);
   const std::optional<ContractionWay> across = find_way(in, nest, true);
-  constexpr double gain_min = 1.05;  // the estimate is no better
-  // Whichever tile is chosen: what is turned may begin its sums otherwise.
+  constexpr double gain_min = 1.05;  // the estimate is no more precise
+  // The decision uses the model's time, whichever tile is chosen: turned sums may begin
+  // differently.
   const bool turns = across && (!along || across->model_time * gain_min < along->model_time);
   if (across && (!along || in.choices.turned.value_or(turns))) {
     if (std::optional<Block> made = build_contraction(in, across->c, across->plan)) return made;

@@ -19,7 +19,7 @@ Block TileBuilder::tile(const TermBlock& terms, const TileSide& row, const TileS
   const ValuePtr start = terms.sums_in_target ? zero : c_.start;
   const bool constant = start->kind == ValueKind::constant;
   Block body;
-  // Before the sums: filling it must not take registers from them.
+  // Declared before the sums: filling the copy must not take registers from the sums.
   const LocalId copy = by_copy_ ? in_.fresh.local() : sum;
   if (by_copy_) body.push_back(make_declare(copy, zero, {row.count, lane.count}));
   body.push_back(make_declare(sum, constant ? start : zero, {row.count, lane.count}));
@@ -35,7 +35,7 @@ Block TileBuilder::tile(const TermBlock& terms, const TileSide& row, const TileS
   if (plan_.prefetch) body.push_back(prefetch_target(row, lane));
   Block summed = sum_terms(terms, {{sum, 0, lane.count}}, row, lane);
   body.insert(body.end(), summed.begin(), summed.end());
-  if (terms.sums_in_target) {  // by now these lines have come
+  if (terms.sums_in_target) {  // the prefetched lines have arrived by now
     body.push_back(over_tile(row, lane, [&](const Where& where, auto& sum_at) {
       const ValuePtr before = substitute(make_load(c_.store->buffer, type(), c_.store->subscripts),
                                          {where, {}, {}, {}, {}});
@@ -48,7 +48,7 @@ Block TileBuilder::tile(const TermBlock& terms, const TileSide& row, const TileS
   return body;
 }
 
-/// The same, stored along rows: there is a block for each vector of sums, which can be turned.
+/// Like tile(), stored along rows: each vector of sums has a block, which can be turned.
 Block TileBuilder::turned_tile(const TermBlock& terms, const TileSide& row, const TileSide& lane) {
   const bool begins = !terms.sums_in_target && c_.start->kind == ValueKind::constant;
   const ValuePtr start = begins ? c_.start : make_constant(Scalar::of_float(type(), 0));
@@ -66,7 +66,7 @@ Block TileBuilder::turned_tile(const TermBlock& terms, const TileSide& row, cons
   return body;
 }
 
-/// unroll l { lanes r { to the target, what came before and the sum } }
+/// unroll l { lanes r { target = former content + sum } }
 StmtPtr TileBuilder::store_turned(const TermBlock& terms, const Sums& sums, const TileSide& row,
                                   const TileSide& lane) {
   const VarId l = in_.fresh.var();
@@ -90,7 +90,7 @@ StmtPtr TileBuilder::store_turned(const TermBlock& terms, const Sums& sums, cons
                    LoopMark::unroll);
 }
 
-/// Block to block.
+/// Copies one block of sums to another.
 StmtPtr TileBuilder::move_block(LocalId from, LocalId to, const TileSide& row,
                                 const TileSide& lane) {
   return over_tile(row, lane, [&](const Where&, auto& at) {
@@ -146,7 +146,7 @@ StmtPtr TileBuilder::over_tile(const TileSide& row, const TileSide& lane, const 
       {make_loop(l, 0, lane.count, body(where, std::as_const(sum_at)), LoopMark::lanes)}, mark);
 }
 
-/// The lines that the tile will be stored to, while its terms are summed.
+/// Prefetches the lines that the tile will be stored to, while its terms are summed.
 StmtPtr TileBuilder::prefetch_target(const TileSide& row, const TileSide& lane) {
   const VarId r = in_.fresh.var();
   const VarId v = in_.fresh.var();
@@ -163,7 +163,8 @@ StmtPtr TileBuilder::prefetch_target(const TileSide& row, const TileSide& lane) 
       LoopMark::unroll);
 }
 
-/// Copies stream from the second-level cache: what later terms need comes while these are summed.
+/// Copies stream from the second-level cache: prefetches the data of later terms while the current
+/// ones are summed.
 void TileBuilder::prefetch_factors(Block& step, const TermBlock& terms, const TileSide& row,
                                    const TileSide& lane, const Affine& term) {
   const Affine ahead = plus(term, in_.target.profile.terms_ahead);
@@ -214,14 +215,14 @@ Block TileBuilder::around(const TermLoops& loops, Block body, std::int64_t unrol
   return body;
 }
 
-/// The reduced loops around one step: a row of b, and the multiply-adds of the tile.
+/// The reduced loops around a single step: a row of b, and the multiply-adds of the tile.
 Block TileBuilder::sum_terms(const TermBlock& terms, const std::vector<Sums>& sums,
                              const TileSide& row, const TileSide& lane) {
   const std::int64_t each_word = plan_.words.terms;
   const std::int64_t count = terms.count.value_or(c_.reduced[0]->to);
   const TermLoops loops = term_loops(terms, {0, (count + each_word - 1) / each_word, each_word});
   const Affine& term = loops.number;
-  std::map<LocalId, LocalId> b_rows;  // for each block of sums
+  std::map<LocalId, LocalId> b_rows;  // by block of sums
   Block step;
   for (const Sums& each : sums) {
     const LocalId b_row = b_rows[each.block] = in_.fresh.local();
@@ -251,8 +252,8 @@ Block TileBuilder::sum_terms(const TermBlock& terms, const std::vector<Sums>& su
   }));
   const std::int64_t vectors = (lane.count + width() - 1) / width();
   const std::int64_t most = std::min(in_.target.profile.unrolled_steps, copies_max / width());
-  // A term of a large tile takes long enough for the end of a loop to go unnoticed, and compilers
-  // that move loads of the next terms ahead run out of registers.
+  // A term of a large tile takes long enough to hide the loop overhead, and compilers that move
+  // loads of later terms ahead run out of registers.
   constexpr std::int64_t copies_worth = 6;
   const std::int64_t copies = most / (row.count * vectors);
   const std::int64_t unrolled = copies >= copies_worth ? copies : 0;

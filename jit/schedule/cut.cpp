@@ -22,14 +22,15 @@
 namespace heddle::jit {
 namespace {
 
-/// What is repeated has as many nodes, where it gets a kernel of its own: a call, and values that
-/// go through memory, for a compile less.
+/// The fewest nodes of a repeated range of statements that becomes a separate kernel: the kernel
+/// saves a compile, but costs a call and passes values through memory.
 constexpr std::size_t alike_nodes_min = 60;
 
-/// Groups of statements that are looked at for being repeated one after the other.
+/// The longest period, in groups of statements, that is examined for consecutive repetitions.
 constexpr std::size_t alike_period_max = 32;
 
-/// Compilers see all steps of an operation (see own_cost()): so many count as one node more.
+/// Compilers see all steps of an operation (see own_cost()): so many steps count as a further
+/// node.
 constexpr std::size_t steps_per_node = 4;
 
 class Nodes {
@@ -41,7 +42,7 @@ class Nodes {
   }
   std::size_t of(const Stmt& stmt) {
     count_step();
-    if (stmt.kind == StmtKind::comment) return 0;  // names decide nothing
+    if (stmt.kind == StmtKind::comment) return 0;  // comments do not count
     std::size_t sum = 1;
     if (stmt.value) {
       met_.clear();
@@ -56,7 +57,7 @@ class Nodes {
   }
 
  private:
-  /// A value that is used twice is computed once.
+  /// A value with two uses is computed once, and counted once.
   std::size_t of(const Value& value) {
     if (!met_.insert(&value).second) return 0;
     std::size_t sum = 1 + static_cast<std::size_t>(own_cost(value)) / steps_per_node;
@@ -72,7 +73,8 @@ void meet_part(std::map<Id, Id>& names, Id id) {
   names.try_emplace(id, static_cast<Id>(names.size()));
 }
 
-/// What some statements use, numbered by first appearance; statics as in the program.
+/// The buffers and statics that some statements use, numbered by first appearance; statics in the
+/// program's order.
 class CutUses {
  public:
   explicit CutUses(std::span<const StmtPtr> stmts) {
@@ -117,7 +119,7 @@ class CutUses {
   std::unordered_set<const Value*> met_;
 };
 
-/// `own`: scratch that stays what it is, as nothing is left in it.
+/// `own`: scratch whose role stays, as no other kernel reads the content.
 KernelPart part_of(const Loop& loop, std::span<const StmtPtr> stmts,
                    const std::set<BufferId>& own) {
   const CutUses uses(stmts);
@@ -127,7 +129,7 @@ KernelPart part_of(const Loop& loop, std::span<const StmtPtr> stmts,
   for (const auto& [from, to] : uses.by.buffers) {
     part.entries[to] = from;
     part.loop.buffers[to] = loop.buffers[from];
-    // What is scratch for the program may hold here what an earlier kernel computed.
+    // Scratch of the program may hold a result of an earlier kernel.
     Role& role = part.loop.buffers[to].role;
     const bool is_own = own.contains(from);
     if (role != Role::merge && !is_own)
@@ -160,7 +162,7 @@ std::set<LocalId> locals_of(const Stmt& stmt) {
   return locals;
 }
 
-/// Nothing but hints and words, for the statement that follows.
+/// True if the statement consists only of prefetches and comments for the next statement.
 bool only_announces(const Stmt& stmt) {
   count_step();
   if (stmt.kind == StmtKind::prefetch || stmt.kind == StmtKind::comment) return true;
@@ -169,8 +171,9 @@ bool only_announces(const Stmt& stmt) {
   });
 }
 
-/// For each statement of the top level, the last one that it has to stay together with: that uses a
-/// local declared there, or that it announces; its own place where there is none.
+/// For each statement of the top level, the last statement that must stay in the same kernel: a
+/// user of a local declared there, or the statement that a prefetch or comment precedes. A
+/// statement without such a partner has its own index.
 std::vector<std::size_t> last_needed(const Block& body) {
   std::map<LocalId, std::size_t> declared, used;
   for (std::size_t k = 0; k < body.size(); ++k) {
@@ -192,8 +195,8 @@ struct Joined {
   std::size_t begin, end;
   std::size_t nodes;
   std::int64_t block_bytes;
-  std::int64_t shared_bytes = 0;  ///< by threads of a group
-  bool meets = false;             ///< these wait for each other
+  std::int64_t shared_bytes = 0;  ///< shared by the threads of a group
+  bool meets = false;             ///< the threads of a group wait for each other
 };
 
 std::vector<Joined> groups_of(const Loop& loop) {
@@ -215,10 +218,10 @@ std::vector<Joined> groups_of(const Loop& loop) {
   return groups;
 }
 
-/// What groups of statements do, as the hash of their text.
+/// Hashes of the text of groups of statements.
 struct Texts {
-  std::vector<std::string> one, two;         ///< of a group; of it and the next: of repeated ones
-  std::map<std::string, std::size_t> count;  ///< how often each is there
+  std::vector<std::string> one, two;         ///< of a group; of two consecutive repeated groups
+  std::map<std::string, std::size_t> count;  ///< number of occurrences of each hash
 
   Texts(const Loop& loop, const std::vector<Joined>& groups)
       : one(groups.size()), two(groups.size()) {
@@ -234,13 +237,13 @@ struct Texts {
   }
 
   [[nodiscard]] bool is_repeated(std::size_t k) const { return count.at(one[k]) > 1; }
-  /// Whether it is nowhere without the next, nor the next without it.
+  /// True if the group and the next one occur only together.
   [[nodiscard]] bool stays_with_next(std::size_t k) const {
     if (two[k].empty()) return false;
     const std::size_t together = count.at(two[k]);
     return together == count.at(one[k]) && together == count.at(one[k + 1]);
   }
-  /// How many groups from `first` on do what those do that are `period` before them.
+  /// The number of groups from `first` on that equal the group `period` places before them.
   [[nodiscard]] std::size_t run_of(std::size_t first, std::size_t period) const {
     std::size_t at = first;
     while (at + period < one.size() && one[at] == one[at + period] &&
@@ -250,10 +253,10 @@ struct Texts {
   }
 };
 
-/// The groups that begin a kernel so that kernels that do the same, as the layers of a network do,
-/// have one text: what is repeated is cut out, where it is large. Repeated are the longest rows of
-/// groups that always come one after the other, with the same buffers in common; and small ones
-/// that follow each other again and again, as moves of small arrays do, many in one kernel.
+/// The groups that begin a kernel, chosen so that equal kernels, such as the layers of a network,
+/// have the same text. Large repeated ranges become separate kernels. A repeated range is either a
+/// longest row of groups that always occur together, with the same buffers in common, or many
+/// repetitions of a few small groups, such as moves of small arrays, in a single kernel.
 std::vector<bool> cuts_around_alike(const Loop& loop, const std::vector<Joined>& groups) {
   std::vector<bool> cuts(groups.size());
   std::size_t all = 0;
@@ -276,11 +279,12 @@ std::vector<bool> cuts_around_alike(const Loop& loop, const std::vector<Joined>&
     cut_at(first);
     cut_at(next);
   }
-  // By what one turn does: where so many turns begin that they are worth a kernel, and end.
+  // By the text of a turn (one repetition): begin and end of each range with enough turns for a
+  // kernel.
   std::map<std::string, std::vector<std::pair<std::size_t, std::size_t>>> turns;
   for (std::size_t first = 0; first < groups.size(); ++first) {
     std::string turn;
-    std::size_t nodes = 0;  // of it
+    std::size_t nodes = 0;  // of the turn
     for (std::size_t period = 1; period <= std::min(alike_period_max, groups.size() - first);
          ++period) {
       turn += texts.one[first + period - 1];

@@ -12,8 +12,9 @@
 namespace heddle::jit {
 namespace {
 
-/// Operations, loads and stores of an iteration, beyond which it has fewer vectors: that keeps the
-/// loads going too, and compilers take more than twice as long over twice the code.
+/// Operations, loads and stores per iteration beyond which the iteration has fewer vectors: fewer
+/// vectors also keep the loads going, and compilers take more than twice as long over twice the
+/// code.
 constexpr std::int64_t unrolled_steps_max = 256;
 
 std::int64_t vector_width(const Scheduling& in, const Block& body) {
@@ -21,7 +22,7 @@ std::int64_t vector_width(const Scheduling& in, const Block& body) {
   return type ? in.target.lanes(*type) : 0;
 }
 
-/// How many vectors an iteration of an elementwise loop takes.
+/// The number of vectors that an iteration of an elementwise loop processes.
 std::int64_t vectors_at_once(const Block& body) {
   std::int64_t steps = 0;
   walk(body, [&](const Stmt& stmt) { steps += stmt.kind == StmtKind::store ? 1 : 0; });
@@ -51,7 +52,7 @@ std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest) {
     return std::nullopt;
   const std::int64_t width = vector_width(in, nest->body);
   const std::int64_t extent = nest->to - nest->from;
-  // Of f16 also what does not fill a vector: compilers take long over conversions without lanes.
+  // f16 also uses lanes for less than a vector: compilers take long over scalar conversions.
   if (width < 2 || extent < (uses_half(nest->body) ? 2 : width)) return std::nullopt;
   const auto lanes = [&](std::int64_t count, const Affine& from) {
     const VarId l = in.fresh.var();
@@ -59,7 +60,7 @@ std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest) {
                      copy_at(in, nest->body, nest->var, affine_add(from, affine_var(l))),
                      LoopMark::lanes);
   };
-  // An element may depend on one that lies a vector or more before it.
+  // An element may depend on an element that is a vector or more before it.
   std::int64_t tile = std::min(extent, vectors_at_once(nest->body) * width);
   if (!runs_as_vectors(in, lanes(tile, Affine{nest->from, {}}))) tile = std::min(extent, width);
   if (!runs_as_vectors(in, lanes(tile, Affine{nest->from, {}}))) return std::nullopt;

@@ -7,9 +7,10 @@
 
 namespace heddle::jit {
 
-/// An innermost loop of straight-line code. Every element keeps its bits.
+/// Schedules an innermost loop of straight-line code. Every element keeps its bits.
 [[nodiscard]] std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest);
-/// Whether schedule_elementwise() takes all innermost loops of the nest, were they long enough.
+/// True if schedule_elementwise() would take all innermost loops of the nest, if they were long
+/// enough.
 [[nodiscard]] bool is_elementwise(const Scheduling& in, const StmtPtr& nest);
 
 }  // namespace heddle::jit

@@ -13,8 +13,7 @@
 namespace heddle::jit {
 namespace {
 
-/// What a loop touches of a buffer: the axes that all its accesses subscript by the loop's variable
-/// alone.
+/// How a loop accesses a buffer: the axes that all accesses subscript by the loop's variable alone.
 struct FootprintPart {
   bool written = false;
   bool whole = false;  ///< zeroed
@@ -58,8 +57,8 @@ bool assigns_outside(const Stmt& loop) {
   return outside;
 }
 
-/// The one size of all elements that the loop touches, where it only computes element by element;
-/// else 0.
+/// The common size of all elements that the loop touches, where the loop only computes element by
+/// element; otherwise 0.
 std::size_t element_size(const Stmt& loop) {
   std::set<std::size_t> sizes;
   walk(loop.body, [&](const Stmt& stmt) {
@@ -73,13 +72,13 @@ std::size_t element_size(const Stmt& loop) {
   return sizes.size() == 1 ? *sizes.begin() : 0;
 }
 
-/// At most so many become one: what another saves is one pass over memory in as many, and compilers
+/// The most loops that become one: joining one more saves a single pass over memory, and compilers
 /// take long over long bodies.
 constexpr std::size_t joined_max = 64;
-/// Nor where an element takes that many steps: a pass over memory is nothing beside them.
+/// The most steps per element of a joined loop: beyond that, a pass over memory is negligible.
 constexpr int joined_cost_max = 700;
 
-/// The steps that the values of a loop take.
+/// The number of steps of the values of a loop.
 int cost_of_values(const Stmt& loop) {
   int cost = 0;
   walk(loop.body, [&](const Stmt& stmt) {
@@ -88,8 +87,8 @@ int cost_of_values(const Stmt& loop) {
   return cost;
 }
 
-/// A statement; or loops that become one, the variable of the first in the place of theirs, and
-/// what they are together.
+/// A statement, or loops that become one (their variables become the variable of the first), and
+/// their common properties.
 struct Group {
   Group(const StmtPtr& stmt, const LoopQuestion& fixed) : parts{stmt} {
     may_join = stmt->kind == StmtKind::loop && stmt->mark == LoopMark::serial && !fixed(stmt) &&
@@ -128,7 +127,7 @@ struct Group {
   }
 
   std::vector<StmtPtr> parts;
-  Block comments;  ///< that stood between them, and stand before what they become
+  Block comments;  ///< stood between the parts, and stand before the joined loop
   bool may_join = false;
   Footprint touched;
   std::size_t size = 0;  ///< see element_size()
@@ -136,12 +135,12 @@ struct Group {
 
  private:
   bool vectors = true;
-  std::size_t asked = 0;  ///< parts
+  std::size_t asked = 0;  ///< parts asked about vectors so far
 };
 
-/// Loops that only read the same gain by that one read. More than so many arrays at once compete
-/// for the caches' sets, and kernels shall not grow without bounds; sums, elements of several sizes
-/// and what becomes vectors next to what does not have better schedules by themselves.
+/// True if loops that only share reads should be joined; they save a read of each shared buffer.
+/// More arrays than this compete for cache sets, and kernels must not grow without bounds. Sums,
+/// elements of several sizes, and vector loops next to scalar loops have better separate schedules.
 bool joins_for_reads(Group& first, Group& second, const LoopQuestion& becomes_vectors) {
   constexpr std::size_t buffers_max = 12;
   return first.touched.size() + second.touched.size() <= buffers_max && first.size != 0 &&
@@ -149,8 +148,8 @@ bool joins_for_reads(Group& first, Group& second, const LoopQuestion& becomes_ve
          first.become_vectors(becomes_vectors) == second.become_vectors(becomes_vectors);
 }
 
-/// Each iteration only meets what the same iteration of the other loop wrote, and there is some; or
-/// they read the same.
+/// True if each iteration conflicts only with the same iteration of the other loop, and the loops
+/// share data: written by one of them, or read by both.
 bool fusable(Group& first, Group& second, const LoopQuestion& becomes_vectors) {
   const bool alike = first.may_join && second.may_join && first.parts.size() < joined_max &&
                      first.cost + second.cost <= joined_cost_max &&
@@ -173,7 +172,7 @@ bool fusable(Group& first, Group& second, const LoopQuestion& becomes_vectors) {
   return shares_written || (shares && joins_for_reads(first, second, becomes_vectors));
 }
 
-/// By buffer: the position of the statement that alone touches it, if there is one.
+/// By buffer: the position of the only statement that touches it, if there is a single one.
 std::vector<std::optional<std::size_t>> only_users(const Loop& loop) {
   struct User {
     std::size_t position = 0;
@@ -201,7 +200,7 @@ std::vector<std::optional<std::size_t>> only_users(const Loop& loop) {
   return result;
 }
 
-/// For each buffer, the axis of which one element stays.
+/// For each buffer, the axis that shrinks to a single element.
 using ShrunkAxes = std::map<BufferId, std::size_t>;
 
 StmtPtr at_first(const StmtPtr& stmt, const ShrunkAxes& axes) {
@@ -223,7 +222,7 @@ StmtPtr at_first(const StmtPtr& stmt, const ShrunkAxes& axes) {
   return std::make_shared<const Stmt>(std::move(copy));
 }
 
-/// Shrinks scratch that the loop alone touches.
+/// Shrinks scratch that only this loop touches.
 ShrunkAxes shrink(Lowered& lowered, const Stmt& loop, const std::vector<BufferId>& scratch) {
   ShrunkAxes axes;
   const Footprint touched = footprint(loop);
@@ -234,7 +233,8 @@ ShrunkAxes shrink(Lowered& lowered, const Stmt& loop, const std::vector<BufferId
     BufferDecl& decl = lowered.loop.buffers[buffer];
     Dims dims = decl.type.dims;
     dims[axis] = 1;
-    // A single element would keep iterations of an innermost loop from running side by side.
+    // A buffer of a single element would keep iterations of an innermost loop from running side by
+    // side.
     if (ArrayType{decl.type.dtype, dims}.num_elements() == 1) continue;
     decl.type.dims = dims;
     lowered.tensors[buffer] = Tensor(lowered.tensors[buffer].label(), decl.type.dtype, dims);
@@ -243,7 +243,7 @@ ShrunkAxes shrink(Lowered& lowered, const Stmt& loop, const std::vector<BufferId
   return axes;
 }
 
-/// The group as one loop, or its statement.
+/// The group's parts as one loop, or its single statement.
 StmtPtr joined(const Group& group, const LoopQuestion& fixed, const LoopQuestion& becomes_vectors) {
   if (group.parts.size() == 1) return group.parts.front();
   Block all;
@@ -259,7 +259,8 @@ StmtPtr joined(const Group& group, const LoopQuestion& fixed, const LoopQuestion
 }  // namespace
 
 void shrink_scratch(Lowered& lowered) {
-  std::map<std::size_t, std::vector<BufferId>> scratch;  // by the one loop that touches it
+  // by the index of the only loop that touches it
+  std::map<std::size_t, std::vector<BufferId>> scratch;
   const std::vector<std::optional<std::size_t>> users = only_users(lowered.loop);
   for (BufferId buffer = 0; buffer < users.size(); ++buffer) {
     if (!users[buffer] || lowered.loop.buffers[buffer].role != Role::scratch) continue;
@@ -278,7 +279,7 @@ Block fuse_loops(const Block& body, const LoopQuestion& fixed,
                  const LoopQuestion& becomes_vectors) {
   Block result;
   std::optional<Group> group;
-  Block comments;  // behind the group
+  Block comments;  // after the group
   const auto end_group = [&] {
     if (group) {
       result.insert(result.end(), group->comments.begin(), group->comments.end());
@@ -288,7 +289,7 @@ Block fuse_loops(const Block& body, const LoopQuestion& fixed,
     comments.clear();
   };
   for (const StmtPtr& stmt : body) {
-    if (stmt->kind == StmtKind::comment) {  // keeps no loops apart
+    if (stmt->kind == StmtKind::comment) {  // comments do not separate loops
       comments.push_back(stmt);
       continue;
     }

@@ -1,5 +1,5 @@
-// Fusion: loops one after another that run over the same extent become one, where what the first
-// makes or reads is used by the second while it is still in cache. Pure; any thread.
+// Fusion: consecutive loops over the same extent become one, where the second uses data that the
+// first writes or reads, while the data is still in cache. Pure; any thread.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@ namespace heddle::jit {
 
 using LoopQuestion = std::function<bool(const StmtPtr&)>;
 
-/// Joins neighbouring loops where the second uses what the first makes or, both elementwise, reads;
-/// outer ones first. What is `fixed` stays alone.
+/// Joins neighbouring loops where the second uses data that the first writes or, if both are
+/// elementwise, reads; outer loops first. Loops for which `fixed` holds stay alone.
 [[nodiscard]] Block fuse_loops(const Block& body, const LoopQuestion& fixed,
                                const LoopQuestion& becomes_vectors);
 
-/// Scratch that each iteration of one outer loop has a part of for itself becomes that part: it
-/// stays in cache.
+/// Shrinks scratch in which each iteration of a single outer loop uses a separate part, to one such
+/// part, which stays in cache.
 void shrink_scratch(Lowered& lowered);
 
 }  // namespace heddle::jit

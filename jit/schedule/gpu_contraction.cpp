@@ -20,20 +20,20 @@
 namespace heddle::jit {
 namespace {
 
-/// Threads of a group along each side of a tile: together 256.
+/// Threads of a group along each side of a tile: 256 in total.
 constexpr std::int64_t side_threads = 16;
-/// Terms of a block that a group shares, unless the user asked for others.
+/// Terms per block that a group shares, unless the user asked for a number.
 constexpr std::int64_t usual_terms = 16;
 
-/// Tiles along one side: `count` of them from `offset` on, each of `threads` threads that have
-/// `each` elements.
+/// Tiles along one side: `count` tiles from `offset` on, of `threads` threads with `each` elements
+/// per thread.
 struct Side {
   std::int64_t offset = 0, count = 0, threads = 0, each = 0;
   [[nodiscard]] std::int64_t size() const { return threads * each; }
 };
 
-/// Whole tiles, or one of fewer threads where none is whole; what is left, in as many threads as
-/// can be; and what is left of that.
+/// Whole tiles, or a tile of fewer threads where no whole tile fits; then the remaining elements in
+/// as many threads as possible; then the last remainder.
 std::vector<Side> sides_of(std::int64_t extent, std::int64_t each) {
   std::vector<Side> sides;
   std::int64_t offset = 0;
@@ -84,7 +84,7 @@ class GroupTiles {
  private:
   using Where = std::map<VarId, Affine>;
 
-  /// As large as leaves work for all of a GPU.
+  /// The largest tile that still leaves work for the whole GPU.
   [[nodiscard]] ContractionTile tile_for(std::int64_t rows, std::int64_t lanes,
                                          std::int64_t others) const {
     std::int64_t each = size_of(c_.type) == 8 ? 4 : 8;
@@ -160,7 +160,7 @@ class GroupTiles {
     return made;
   }
 
-  /// A thread for some rows and lanes of the tile: `body` for each of its results.
+  /// `body` for each result of the tile: every thread has some rows and lanes.
   template <class Body>
   StmtPtr each_result(const Body& body) {
     return each_thread([&](const Affine& y, const Affine& x) {
@@ -186,21 +186,21 @@ class GroupTiles {
                      LoopMark::block);
   }
 
-  /// Where a group has a factor's terms of a block: [term, row or lane].
+  /// The group's copy of a factor's terms of a block: [term, row or lane].
   struct Shared {
     LocalId block = 0;
     bool along_terms = false;  ///< neighbours in memory are terms
   };
   Shared shared(Block& body, const Side& side, bool along_terms) {
     const Shared made{in_.fresh.local(), along_terms};
-    // Threads next to one another store a column: its elements are in different banks.
+    // Neighbouring threads store a column: the padding puts its elements into different banks.
     const std::int64_t padded = side.size() + (along_terms ? 1 : 0);
     body.push_back(make_declare(made.block, make_constant(Scalar::of_float(c_.type, 0)),
                                 {std::min(block_terms_, terms_.to), padded}));
     return made;
   }
 
-  /// `first`: of the block's `count` terms.
+  /// The `count` terms of a block from `first` on.
   Block of_terms(const Affine& first, std::int64_t count) {
     Block body;
     read(body, a_, c_.a, c_.row->var, first_row_, row_, first, count);
@@ -224,7 +224,7 @@ class GroupTiles {
     return body;
   }
 
-  /// The elements of a term that a thread multiplies, in registers.
+  /// Copies the elements of a term that a thread multiplies to registers.
   LocalId taken(Block& step, const Shared& from, const Affine& term, const Affine& thread,
                 const Side& side) {
     const LocalId made = in_.fresh.local();
@@ -267,9 +267,9 @@ class GroupTiles {
   Scheduling& in_;
   const Contraction& c_;
   const std::size_t which_;
-  const Stmt& terms_;  ///< the reduced loop that blocks are cut of
+  const Stmt& terms_;  ///< the reduced loop that is cut into blocks
   std::int64_t block_terms_ = usual_terms;
-  // Of the nest at hand:
+  // State of the current nest:
   Side row_, lane_;
   Affine first_row_, first_lane_;
   Where outside_;
@@ -280,7 +280,7 @@ class GroupTiles {
 }  // namespace
 
 void check_gpu_tile(const ContractionTile& tile) {
-  // Of 255 registers, some are for addresses.
+  // Of 255 registers, some hold addresses.
   constexpr std::int64_t registers = 200, bytes = 48 << 10, most = 64;
   const bool small = tile.rows <= most && tile.vectors <= most && tile.terms <= bytes;
   const std::int64_t terms = tile.terms > 0 ? tile.terms : usual_terms;

@@ -1,5 +1,5 @@
-// Sums of products on a GPU: tiles of results that a group's threads keep in registers, factors
-// that they read together and share. Pure; any thread.
+// Sums of products on a GPU: the threads of a group keep tiles of results in registers, and read
+// factors together into shared memory. Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -8,15 +8,15 @@
 
 namespace heddle::jit {
 
-/// A nest that is a contraction, as groups: each does a tile of results, each thread of it some of
-/// these, whose sums stay in its registers. Of both factors, the group reads a block of terms at a
-/// time to memory that its threads share, neighbours in memory by neighbouring threads. Results
-/// have the order of terms of the loops, but that the longest loop of them is the innermost.
-/// Nothing where it is none, or has too few results for the threads of a group.
+/// Schedules a contraction as groups: each group computes a tile of results, and each thread some
+/// of them, with the sums in its registers. The group reads blocks of terms of both factors to
+/// shared memory; neighbouring threads read neighbours in memory. Results have the loops' order of
+/// terms, except that the longest loop becomes the innermost. Returns nothing where the nest is no
+/// contraction, or has too few results for the threads of a group.
 [[nodiscard]] std::optional<Block> schedule_contraction_on_gpu(Scheduling& in, const StmtPtr& nest);
 
-/// Throws invalid_argument where the results of a thread do not fit its registers, or terms the
-/// memory of a group.
+/// Throws invalid_argument where the results of a thread do not fit its registers, or the terms do
+/// not fit a group's memory.
 void check_gpu_tile(const ContractionTile& tile);
 
 }  // namespace heddle::jit

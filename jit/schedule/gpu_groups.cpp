@@ -57,8 +57,8 @@ class Groups {
   }
 
  private:
-  /// Behind the last statement that uses a scalar which is declared from `begin` on, without one in
-  /// between that uses none.
+  /// The end of the range of statements from `begin` on that share scalars: after the last user of
+  /// each scalar declared in the range.
   static std::size_t end_of_scalars(const Block& body, std::size_t begin) {
     std::size_t end = begin + 1;
     for (std::size_t k = begin; k < end; ++k) {
@@ -85,8 +85,8 @@ class Groups {
     return that_fits([&] { return schedule_rows_on_gpu(in_, loops, body); });
   }
 
-  /// What `make` gives, unless threads of a group would share more than there is room for: then
-  /// nothing, and no scratch.
+  /// The result of `make`; or nothing, and no scratch, where threads of a group would share more
+  /// memory than a group has.
   template <class Make>
   std::optional<Block> that_fits(const Make& make) {
     const std::size_t buffers = loop_.buffers.size();
@@ -114,7 +114,7 @@ class Groups {
     return grouped(stmt, std::move(loops));
   }
 
-  /// Stores of 0 in all elements. A buffer without axes has one.
+  /// Stores of 0 to all elements. A buffer without axes has one element.
   StmtPtr zeroing(BufferId buffer) {
     const ArrayType& type = loop_.buffers[buffer].type;
     std::vector<Affine> at;
@@ -128,8 +128,8 @@ class Groups {
     return stmt;
   }
 
-  /// The nest's outermost loops, each alone in the one around it, as far as their iterations share
-  /// nothing.
+  /// The nest's outermost loops whose iterations share nothing, as long as each is the only
+  /// statement of the loop around it.
   static std::vector<StmtPtr> independent(const StmtPtr& nest) {
     std::vector<StmtPtr> loops;
     StmtPtr next = nest;
@@ -140,8 +140,8 @@ class Groups {
     return loops;
   }
 
-  /// Of two loops, one alone in the other, whose outer one has an order: the inner one outside, if
-  /// its iterations then share nothing. Null: they are no such loops.
+  /// Exchanges a loop that has an order with the only loop inside, for a caller that then checks
+  /// whether iterations of the new outer loop share nothing. Null: no such pair of loops.
   static StmtPtr exchanged(const Stmt& nest) {
     if (nest.body.size() != 1) return nullptr;
     const Stmt& inner = *nest.body[0];
@@ -149,8 +149,8 @@ class Groups {
     return with_body(inner, {with_body(nest, inner.body)});
   }
 
-  /// The axes whose elements may be the threads', the best one first: an innermost one with fewer
-  /// elements than threads run together leaves the rest of these idle.
+  /// The axes whose elements may become the threads, best first: an innermost axis with fewer
+  /// elements than a warp has threads leaves some threads idle.
   static std::vector<std::size_t> axes_of_threads(const std::vector<StmtPtr>& loops) {
     const auto longest = std::ranges::max_element(
         loops, {}, [](const StmtPtr& loop) { return iterations_of(*loop); });
@@ -159,8 +159,8 @@ class Groups {
     return {at, loops.size() - 1};
   }
 
-  /// Where the loops are in another order, or in pieces, it may be harder to see that iterations
-  /// share nothing: then fewer of them are shared out.
+  /// In loops that are reordered or cut into pieces, independent iterations may be harder to prove:
+  /// then fewer loops are shared out.
   Block grouped(const StmtPtr& nest, std::vector<StmtPtr> loops) {
     for (; !loops.empty(); loops.pop_back()) {
       for (const std::size_t axis : axes_of_threads(loops)) {
@@ -208,7 +208,8 @@ Lowered schedule_on_gpu(Lowered lowered, const Target& target,
                         const std::function<bool(ScheduleStep)>& takes,
                         const std::optional<ContractionTile>& tile) {
   lowered.loop.body = with_whole_terms(lowered.loop.body);
-  // One launch, and what one statement makes is at hand for the next; where all rows are at work.
+  // Fused nests need a single launch, and a statement's results are at hand for the next one. Nests
+  // with too few iterations to occupy the GPU stay alone.
   const auto stays_alone = [&](const StmtPtr& nest) {
     return iterations_of(*nest) < gpu_groups_wanted ||
            find_contraction(lowered.loop, nest).has_value() || is_transpose(lowered.loop, nest);

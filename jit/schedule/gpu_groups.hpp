@@ -1,4 +1,4 @@
-// Loops of a kernel as a GPU runs them: nests whose iterations share nothing become groups of
+// The loops of a kernel as a GPU runs them: nests whose iterations share nothing become groups of
 // threads. Pure; any thread.
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace heddle::jit {
 
-/// Each nest of the top level, as far as it is such a one, as tiles (gpu_contraction.hpp,
-/// gpu_transpose.hpp), as rows of groups (gpu_rows.hpp), or else as parallel loops around a block
-/// loop, whose threads take neighbours of the innermost axis, so that a group reads memory on end.
-/// What is left runs in one thread.
-/// `takes`: whether a step is not left out. `tile`: how many results of a contraction each thread
-/// has, along rows and along lanes.
+/// Schedules each nest of the top level whose iterations share nothing: as tiles
+/// (gpu_contraction.hpp, gpu_transpose.hpp), as rows of groups (gpu_rows.hpp), or else as parallel
+/// loops around a block loop. The threads of a block loop take neighbours of the innermost axis, so
+/// that a group reads contiguous memory. The remaining statements run in a single thread. `takes`:
+/// whether a step is enabled. `tile`: results of a contraction per thread, along rows and along
+/// lanes.
 [[nodiscard]] Lowered schedule_on_gpu(Lowered lowered, const Target& target,
                                       const std::function<bool(ScheduleStep)>& takes,
                                       const std::optional<ContractionTile>& tile);

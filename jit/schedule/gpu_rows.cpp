@@ -16,11 +16,11 @@
 namespace heddle::jit {
 namespace {
 
-/// What a row consists of.
+/// A step of the work on a row.
 struct Step {
   enum class Kind { scalar, reduction, loop };
   Kind kind = Kind::scalar;
-  Block statements;  ///< of scalars: declarations, assignments and stores; or one loop
+  Block statements;  ///< for scalars: declarations, assignments and stores; else a single loop
   std::optional<Reduction> reduction{};
 };
 
@@ -129,7 +129,8 @@ class Rows {
     return one ? loop : make_loop(row, 0, at_once_, {loop}, LoopMark::block);
   }
 
-  /// In the row, with scalars where the group has them, and `more` in place of variables.
+  /// The body for a row, with scalars at the group's locations, and the variables of `more`
+  /// substituted.
   Block in_row(const Block& body, const Affine& row, const std::map<VarId, Affine>& more = {}) {
     Substitution by = by_;
     by.vars = more;
@@ -159,7 +160,7 @@ class Rows {
     });
   }
 
-  /// A scalar of each row, which begins as `start` where that is a constant.
+  /// Declares a scalar per row, which starts as `start` where the declared value is a constant.
   LocalId scalar(const Stmt& declare, Block& body) {
     const bool constant = declare.value->kind == ValueKind::constant;
     const LocalId made = in_.fresh.local();
@@ -187,7 +188,7 @@ class Rows {
     return body;
   }
 
-  /// The loop's iterations, shared out.
+  /// The iterations of the loop, shared out among threads.
   Block along(const Stmt& loop) {
     Block body;
     const std::int64_t extent = iterations_of(loop), threads = std::min(threads_, extent);
@@ -204,7 +205,7 @@ class Rows {
     return body;
   }
 
-  /// `statements` at every `step`-th value of a loop's variable, `count` of them.
+  /// `statements` for `count` values of a loop's variable, `step` apart.
   Block strided(VarId var, std::int64_t from, std::int64_t step, std::int64_t count,
                 const Affine& row, const Affine& place, const Block& statements) {
     const Affine first = affine_add(place, Affine{from, {}});
@@ -229,7 +230,7 @@ class Rows {
     const auto element = [&](const Affine& row, const Affine& place) {
       return at_once_ == 1 ? std::vector{place} : std::vector{row, place};
     };
-    // A thread's own terms. The sum of the reduction stands for that of the thread.
+    // A thread's own terms. The local of the reduction's sum stands for the thread's sum.
     const LocalId own = in_.fresh.local();
     const Block terms = terms_of(r, which, own);
     const auto summed = [&](const Affine& row, const Affine& place, const ValuePtr& start,
@@ -269,15 +270,15 @@ class Rows {
   Scheduling& in_;
   const std::vector<StmtPtr>& rows_;
   const std::vector<Step>& steps_;
-  std::int64_t threads_ = 1;  ///< of a row
-  // Of the nest at hand:
+  std::int64_t threads_ = 1;  ///< per row
+  // State of the current nest:
   std::int64_t at_once_ = 1;  ///< rows of a group
   Substitution by_;
   Affine first_row_;
   std::map<LocalId, LocalId> scalars_;
 };
 
-/// Whether neighbours in memory are neighbours of a row, rather than of neighbouring rows.
+/// True if contiguous elements belong to the same row, rather than to neighbouring rows.
 bool lie_along_rows(const Loop& loop, const std::vector<StmtPtr>& rows,
                     const std::vector<Step>& steps) {
   std::size_t along = 0, across = 0;
@@ -300,7 +301,7 @@ bool lie_along_rows(const Loop& loop, const std::vector<StmtPtr>& rows,
   return along > across;
 }
 
-/// The reduction of steps that are that and scalars after it.
+/// The reduction, if `steps` consist of a reduction and scalars after it; otherwise null.
 const Reduction* alone(const std::vector<Step>& steps) {
   const bool found = !steps.empty() && steps[0].kind == Step::Kind::reduction &&
                      std::ranges::all_of(steps.begin() + 1, steps.end(), [](const Step& step) {

@@ -1,5 +1,5 @@
-// Rows as a group of a GPU's threads works on them: sums, softmax and the like, whose rows lie in
-// memory on end. Pure; any thread.
+// Rows that a group of GPU threads processes: sums, softmax and the like, whose rows are contiguous
+// in memory. Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,15 @@
 
 namespace heddle::jit {
 
-/// Threads of a group: enough of them to hide what memory takes, and each may have 255 registers.
+/// Threads of a group: enough to hide memory latency, and each may have 255 registers.
 inline constexpr std::int64_t group_threads = 256;
 
-/// `rows`, loops alone in each other whose iterations share nothing, around `body`: each row is a
-/// group's, or that of some of its threads, where it is short. Reductions along a row are a sum for
-/// each thread, joined pairwise in the memory of the group; the rest of a row is shared out. Long
-/// reductions of few rows are cut, and what each part gives is reduced again. Nothing where `body`
-/// does something else, or its loops do not lie along rows in memory.
+/// Schedules `rows`, perfectly nested loops whose iterations share nothing, around `body`: a group
+/// has one row or, if rows are short, some of its threads have one. In a reduction along a row,
+/// each thread has a sum, and the sums are joined pairwise in the group's memory; the other work on
+/// a row is shared out. Long reductions of few rows are cut, and the partial results are reduced
+/// again. Returns nothing where `body` does something else, or its loops are not contiguous along
+/// rows.
 [[nodiscard]] std::optional<Block> schedule_rows_on_gpu(Scheduling& in,
                                                         const std::vector<StmtPtr>& rows,
                                                         const Block& body);

@@ -34,16 +34,17 @@ Block terms_of(const Reduction& r, std::size_t at, LocalId sum) {
 
 namespace {
 
-/// Parts that the second of two reductions takes together.
+/// The most parts that the second of two reductions joins.
 constexpr std::int64_t parts_max = 1024;
 
-/// Reductions of parts of each row to scratch, and of these in place of the row.
+/// Reduces parts of each row to scratch, and then the parts in place of the row.
 class CutSums {
  public:
   CutSums(Scheduling& in, const std::vector<StmtPtr>& rows, const Reduction& r)
       : in_(in), rows_(rows), r_(r), which_(longest_loop(r.loops)) {}
 
-  /// The nests, whose outermost loops are as many as `rows`, or one more; the last has `rest`.
+  /// The nests. Each has the loops of `rows` as its outermost loops, or one loop more; the last
+  /// nest contains `rest`.
   std::vector<GpuNest> cut(const Block& rest) {
     const Stmt& loop = *r_.loops[which_];
     const std::int64_t parts =

@@ -1,4 +1,4 @@
-// Reductions on a GPU: their terms, and how long ones are cut. Pure; any thread.
+// Reductions on a GPU: their terms, and the cutting of long reductions. Pure; any thread.
 #pragma once
 
 #include <vector>
@@ -8,27 +8,29 @@
 
 namespace heddle::jit {
 
-/// Groups that a GPU has room for at once, or so.
+/// Approximate number of groups that a GPU runs at once.
 inline constexpr std::int64_t gpu_groups_wanted = 128;
-/// Terms of a reduction that are worth groups of their own.
+/// Terms of a reduction that are enough work for a separate group.
 inline constexpr std::int64_t gpu_part_terms = 4096;
 
 [[nodiscard]] std::int64_t iterations_of(const Stmt& loop);
-/// Which of the loops is the longest; of equal ones, the innermost. Its iterations are shared out.
+/// The index of the longest loop; of equally long loops, the innermost. Its iterations are shared
+/// out.
 [[nodiscard]] std::size_t longest_loop(const std::vector<StmtPtr>& loops);
 
-/// `sum` and `term` joined as the reduction does it.
+/// `sum` and `term` joined by the reduction's operation.
 [[nodiscard]] ValuePtr joined(const Reduction& r, const ValuePtr& sum, const ValuePtr& term);
-/// What one iteration of its loop number `at` adds to `sum`: the other loops around that.
+/// The statements by which an iteration of the reduction's loop number `at` adds to `sum`: the
+/// other loops around the step.
 [[nodiscard]] Block terms_of(const Reduction& r, std::size_t at, LocalId sum);
 
-/// Loops alone in each other, around a body.
+/// Perfectly nested loops, around a body.
 struct GpuNest {
   std::vector<StmtPtr> loops;
   Block body;
 };
 /// The reduction `r` of each of the `rows`, and `rest` after it, as reductions of parts of a row to
-/// scratch and, in the last nest, of what those gave.
+/// scratch and, in the last nest, a reduction of the partial results.
 [[nodiscard]] std::vector<GpuNest> cut_sum(Scheduling& in, const std::vector<StmtPtr>& rows,
                                            const Reduction& r, const Block& rest);
 

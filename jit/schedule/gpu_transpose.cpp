@@ -21,7 +21,7 @@ namespace {
 
 /// Elements of a tile along each side.
 constexpr std::int64_t tile_side = 32;
-/// Tiles that the memory of a group has room for, of 8 bytes an element.
+/// Tiles, of 8 bytes an element, that fit in the memory of a group.
 constexpr std::size_t reads_max = 4;
 
 class TurnedTiles {
@@ -60,7 +60,7 @@ class TurnedTiles {
     for (const ValuePtr& read : t_.reads) {
       tiles.push_back(in_.fresh.local());
       const Scalar zero = Scalar::of_float(read->dtype, 0);
-      // Threads next to one another read a column: its elements are in different banks.
+      // Neighbouring threads read a column: the padding puts its elements into different banks.
       group.push_back(
           make_declare(tiles.back(), make_constant(zero), {along.size, across.size + 1}));
     }
@@ -105,7 +105,8 @@ class TurnedTiles {
     });
   }
 
-  /// body(outer, inner) for each element of a tile, the inner ones by threads next to one another.
+  /// body(outer, inner) for each element of a tile; neighbouring threads have neighbouring inner
+  /// elements.
   template <class Body>
   StmtPtr threads(std::int64_t outer, std::int64_t inner, const Body& body) {
     const std::int64_t rows = largest_divisor(outer, group_threads / inner);

@@ -7,10 +7,10 @@
 
 namespace heddle::jit {
 
-/// An elementwise nest that reads across the memory that it writes, as groups: each reads a tile
-/// along its rows to memory that its threads share, and writes it along its columns, so that
-/// neighbouring threads have neighbours in memory both times. Nothing where it is none. Every
-/// element keeps its bits.
+/// Schedules an elementwise nest that reads across the written memory. A group reads a
+/// tile along its rows to shared memory, and writes the tile along its columns, so that
+/// neighbouring threads access neighbours in memory both times. Returns nothing for other nests.
+/// Every element keeps its bits.
 [[nodiscard]] std::optional<Block> schedule_transpose_on_gpu(Scheduling& in, const StmtPtr& nest);
 
 }  // namespace heddle::jit

@@ -14,16 +14,16 @@
 namespace heddle::jit {
 namespace {
 
-/// In simple operations: less is sooner computed than loaded.
+/// In simple operations: a cheaper value is faster to compute than to load.
 constexpr int cost_min = 8;
-/// The fewest uses of a value that goes to memory, and the most bytes of all that a kernel has
-/// there.
+/// The fewest uses of a value that is stored to memory, and the most bytes of all such values of a
+/// kernel.
 constexpr std::int64_t uses_min = 8;
 constexpr std::int64_t bytes_max = std::int64_t{32} << 20;
 
 bool is_costly(const Value& value) { return cost_of(value, cost_min) >= cost_min; }
 
-/// What the iterations of a loop may change.
+/// The variables, locals and buffers that the iterations of a loop may change.
 struct Changed {
   std::set<VarId> vars;
   std::set<LocalId> locals;
@@ -61,8 +61,8 @@ std::set<VarId> vars_of(const Value& value) {
   return vars;
 }
 
-/// Calls visit(value, hash) for each operation and conversion; a value's hash is made from those of
-/// its operands.
+/// Calls visit(value, hash) for each operation and conversion; a value's hash is made from the
+/// hashes of its operands.
 template <class Visit>
 std::size_t hash_of(const Value& v, const Visit& visit) {
   std::size_t hash = 0;
@@ -95,10 +95,10 @@ std::size_t hash_of(const Value& v) {
   return hash_of(v, [](const Value&, std::size_t) {});
 }
 
-/// Values already computed, and what stands for them.
+/// Values already computed, and their replacements.
 class Known {
  public:
-  /// Null: none.
+  /// The replacement; null if there is none.
   [[nodiscard]] ValuePtr find(const Value& value) const {
     if (entries_.empty()) return nullptr;
     const auto [from, to] = by_hash_.equal_range(hash_of(value));
@@ -119,7 +119,7 @@ class Known {
     entries_.emplace(id, Entry{value, std::move(by)});
   }
 
-  /// Those that read what changes.
+  /// Forgets the values that read a changed buffer or local.
   void forget(const Changed& changed) {
     for (const BufferId buffer : changed.buffers) forget(of_buffers_, buffer);
     for (const LocalId local : changed.locals) forget(of_locals_, local);
@@ -141,12 +141,12 @@ class Known {
 
   std::size_t next_ = 0;
   std::unordered_map<std::size_t, Entry> entries_;
-  std::unordered_multimap<std::size_t, std::size_t> by_hash_;  // those that are gone included
-  Readers of_buffers_, of_locals_;                             // likewise
+  std::unordered_multimap<std::size_t, std::size_t> by_hash_;  // includes forgotten entries
+  Readers of_buffers_, of_locals_;                             // include forgotten entries
 };
 
-/// The value with its largest costly parts that `replace` gives something for replaced by that;
-/// equal parts by the same.
+/// The value, with the largest costly parts for which `replace` returns a value replaced by that
+/// value; equal parts have the same replacement.
 template <class Replace>
 ValuePtr replaced(const ValuePtr& value, Known& known, const Replace& replace) {
   if (value->kind != ValueKind::op && value->kind != ValueKind::cast) return value;
@@ -167,8 +167,8 @@ ValuePtr replaced(const ValuePtr& value, Known& known, const Replace& replace) {
                                       : make_cast(args[0], value->dtype);
 }
 
-/// The statements with `change` applied to their values; `around` holds the loops around them, and
-/// the computed positions.
+/// The statements with `change` applied to their values; `around` holds the surrounding loops and
+/// computed positions.
 template <class Change>
 Block changed(const Block& body, std::vector<StmtPtr>& around, const Change& change) {
   Block result;
@@ -188,7 +188,7 @@ Block changed(const Block& body, std::vector<StmtPtr>& around, const Change& cha
   return result;
 }
 
-/// Factors are computed once anyway, where they are copied.
+/// The factors of a contraction, which are computed only once where they are copied.
 std::set<const Value*> factors_of(const Loop& loop, const StmtPtr& nest) {
   std::set<const Value*> parts;
   if (const std::optional<Contraction> c = find_contraction(loop, nest)) {
@@ -198,7 +198,7 @@ std::set<const Value*> factors_of(const Loop& loop, const StmtPtr& nest) {
   return parts;
 }
 
-/// The nest, and before it those that fill scratch: of `bytes_left` at most.
+/// The nest, preceded by nests that fill scratch of at most `bytes_left` bytes.
 Block with_stored_values(Scheduling& in, const StmtPtr& nest, std::int64_t& bytes_left) {
   const Changed inside(nest);
   const std::set<const Value*> factors = factors_of(in.lowered.loop, nest);
@@ -215,7 +215,8 @@ Block with_stored_values(Scheduling& in, const StmtPtr& nest, std::int64_t& byte
     std::int64_t uses = 1;
     for (const StmtPtr& loop : around) {
       if (loop->kind == StmtKind::at) {
-        if (vars.contains(loop->var)) return nullptr;  // no loop by itself goes over its values
+        if (vars.contains(loop->var))
+          return nullptr;  // no loop enumerates the values of a position
         continue;
       }
       if (!vars.contains(loop->var)) {
@@ -255,7 +256,7 @@ bool reads_local(const Block& block, LocalId local) {
   return reads;
 }
 
-/// Hashes of the costly values of one block, those of loops in it left out.
+/// Hashes of the costly values of a block, without those of loops inside.
 class Hashes {
  public:
   explicit Hashes(const Block& body) {
@@ -269,7 +270,7 @@ class Hashes {
     }
   }
 
-  /// How many values in the block have the hash of this one, which is in it too.
+  /// The number of values of the block with the same hash as `value`, including `value` itself.
   [[nodiscard]] int count_like(const Value& value) const {
     const auto hash = hashes_.find(&value);
     return hash == hashes_.end() ? 1 : counts_.at(hash->second);
@@ -292,7 +293,7 @@ void store_shared_values(Scheduling& in) {
     }
     const Block made = with_stored_values(in, stmt, bytes_left);
     const auto nest = made.end() - 1;
-    // Sums stay next to their declarations, by which schedules know them.
+    // Sums stay next to their declarations, by which schedules recognise them.
     auto at = result.end();
     while (at != result.begin() && at[-1]->kind == StmtKind::declare &&
            !reads_local(Block(made.begin(), nest), at[-1]->local))
@@ -305,7 +306,7 @@ void store_shared_values(Scheduling& in) {
 
 Block hoist_values(Fresh& fresh, const Block& body) {
   Block result;
-  Known known;  // at this place: loops that follow may share what was computed for one
+  Known known;  // known at this place: later loops may share values computed for an earlier loop
   for (const StmtPtr& stmt : body) {
     const Changed inside(stmt);
     const bool is_loop = stmt->kind == StmtKind::loop;

@@ -17,7 +17,8 @@ std::int64_t step_of(const Loop& loop, const Value& load, VarId var) {
   return stride(loop, load.buffer, load.subscripts, var);
 }
 
-/// Buffers that nothing writes: of others it is known element by element what was written.
+/// True if the buffer is never written. Initialisation of other buffers is tracked element by
+/// element, so their loads stay as they are.
 bool is_read_only(const Loop& loop, BufferId id) {
   const Role role = loop.buffers[id].role;
   return role == Role::input || role == Role::merge;
@@ -31,8 +32,8 @@ bool has_statics(const Value& load) {
   });
 }
 
-/// Loops in the order of the first load that one of them reads on end, if the innermost does so for
-/// none.
+/// Sorts the loops by the first load that is contiguous along one of them, if no load is contiguous
+/// along the innermost loop.
 void sort_loops(const Loop& loop, Reduction& r) {
   const Value* along = nullptr;
   bool innermost = false;

@@ -1,5 +1,5 @@
-// What schedules of vectors share: elementwise code, and reductions along rows and columns. Pure;
-// any thread.
+// Helpers shared by vector schedules: elementwise code, and reductions along rows and columns.
+// Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,15 @@
 
 namespace heddle::jit {
 
-/// Vectors of an elementwise loop in one iteration: enough to keep the loads going.
+/// Vectors per iteration of an elementwise loop: enough to keep the loads going.
 inline constexpr std::int64_t unrolled_vectors = 4;
-/// Sums side by side: an addition takes four cycles, two begin in each.
+/// Sums side by side: an addition takes four cycles, and two begin in each cycle.
 inline constexpr std::int64_t sums_max = 8;
 
-/// The loop may run as lanes, and all of it would be vector code.
+/// True if the loop may run as lanes, and would be vector code as a whole.
 [[nodiscard]] bool runs_as_vectors(const Scheduling& in, const StmtPtr& lanes);
 
-/// body at `at`, its own locals renamed.
+/// The body with `var` replaced by `at`, and its own locals renamed.
 [[nodiscard]] Block copy_at(Scheduling& in, const Block& body, VarId var, const Affine& at);
 
 /// [declare x = start, reduced loops around x = op(x, term)] at the head of a block.

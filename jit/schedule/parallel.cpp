@@ -19,7 +19,7 @@ bool is_parallel_loop(const Stmt& stmt) {
   return stmt.kind == StmtKind::loop && stmt.mark == LoopMark::parallel;
 }
 
-/// As bytes that it loads and stores: an operation takes about as long as a byte.
+/// Work in bytes loaded and stored: an operation takes about as long as a byte.
 std::int64_t work_of(const Loop& loop, const StmtPtr& stmt) {
   const LoopCost cost = cost_of(loop, stmt);
   constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max() / 8;
@@ -58,8 +58,8 @@ std::uint32_t parts_of(const Loop& kernel, std::int64_t part_bytes) {
 
 namespace {
 
-/// Whether a parallel loop reads a local that only the first part has filled: in a loop that is not
-/// parallel, or from such a local.
+/// True if a parallel loop reads a local that only the first part has filled: a local filled in a
+/// loop that is not parallel, or computed from such a local.
 bool reads_locals_of_first_part(const Block& body) {
   std::set<LocalId> filled;
   const auto reads = [&](const Block& statements) {
@@ -83,7 +83,7 @@ bool reads_locals_of_first_part(const Block& body) {
   return false;
 }
 
-/// The loops without the marks of those that share out iterations.
+/// The loops without the marks that share out iterations.
 StmtPtr one_after_the_other(const StmtPtr& stmt) {
   if (!binds_variable(*stmt)) return stmt;
   Block body;
@@ -93,8 +93,8 @@ StmtPtr one_after_the_other(const StmtPtr& stmt) {
                     : with_body(*stmt, std::move(body));
 }
 
-/// Whether what the parts do at once meets: parallel loops, scalars, which each part has, and what
-/// the first part does alone.
+/// True if work of different parts conflicts: parallel loops, scalars (computed in every part), and
+/// the statements that only the first part runs.
 bool parts_meet(const Loop& kernel, ScratchOf scratch) {
   const std::set<BufferId> own =
       scratch == ScratchOf::each_part ? own_scratch(kernel) : std::set<BufferId>();

@@ -1,6 +1,6 @@
 // Parallel loops: which nests of a scheduled kernel may run in parts at once, and how many parts
-// are worth it. What is computed never depends on that: parts share out iterations, which keep
-// their order of sums. Pure; any thread.
+// are worthwhile. The results never depend on the number of parts: parts share out iterations,
+// which keep their order of sums. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,41 +12,43 @@
 
 namespace heddle::jit {
 
-/// A kernel is run in so many parts at most.
+/// The most parts of a run of a kernel.
 inline constexpr std::uint32_t parts_max = 256;
 
-/// The statements, loops of the top level among them marked as parallel: those whose iterations
-/// touch nothing that another one writes, where they make two parts or more of `part_bytes` each.
+/// The statements, with a parallel mark on each loop of the top level whose iterations touch no
+/// element that another iteration writes, where the loop makes at least two parts of `part_bytes`
+/// each.
 [[nodiscard]] Block mark_parallel(const Loop& loop, std::int64_t part_bytes);
 
-/// How many parts of a kernel, as cut_kernels() leaves it, are worth it; 1: it is none to share
-/// out.
+/// The number of worthwhile parts for a kernel after cut_kernels(); 1: the kernel is not worth
+/// sharing out.
 [[nodiscard]] std::uint32_t parts_of(const Loop& kernel, std::int64_t part_bytes);
 
-/// Whose scratch is that which nothing is left in for a later iteration (loop/own_scratch.hpp).
+/// The owners of separate copies of scratch whose content no later iteration reads
+/// (loop/own_scratch.hpp).
 enum class ScratchOf : std::uint8_t {
   each_part,
-  all_parts,  ///< of a GPU's groups
+  all_parts,  ///< the groups of a GPU share it
 };
 
-/// The same, without the marks where a statement of the top level meets what a parallel one does:
-/// parts of a kernel do not wait for each other.
+/// The kernel, without parallel marks where a statement of the top level conflicts with a parallel
+/// statement: parts of a kernel do not wait for each other.
 [[nodiscard]] Loop with_parts_apart(Loop kernel, ScratchOf scratch = ScratchOf::each_part);
 
-/// What statements touch, for whether they may run at once.
+/// The elements that statements touch, to decide whether the statements may run at once.
 class Touched {
  public:
   explicit Touched(const Loop& loop) : loop_(&loop) {}
   void add(const StmtPtr& stmt);
   void add(const Touched& other);
-  /// A loop of the top level among them is parallel.
+  /// True if a loop of the top level among the statements is parallel.
   [[nodiscard]] bool is_parallel() const noexcept { return is_parallel_; }
-  /// Whether one writes what the other one touches, also where a donated input has the memory of
-  /// an output of its type. Scratch that parts have their own of is never met.
+  /// True if either set writes elements that the other touches; a donated input may have the memory
+  /// of an output of its type. Scratch of which parts have separate copies never conflicts.
   [[nodiscard]] bool meets(const Touched& other, const std::set<BufferId>& own) const;
 
  private:
-  /// The least box of all elements; none: any of them.
+  /// The smallest box around all elements; none: any elements.
   struct Part {
     bool whole = false;
     Box box{};

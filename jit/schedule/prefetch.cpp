@@ -15,7 +15,8 @@
 namespace heddle::jit {
 namespace {
 
-/// A row may take one part in so many of the second-level cache, as it has to stay there.
+/// A row may occupy at most this share (one part in l2_share) of the second-level cache, as it has
+/// to stay there.
 constexpr std::int64_t l2_share = 4;
 
 using Path = std::vector<const Stmt*>;
@@ -25,11 +26,11 @@ std::int64_t extent(const Stmt& loop) { return loop.to - loop.from; }
 /// A row, read from end to end.
 struct Pass {
   ValuePtr load;
-  /// The innermost loop that is no vector: it reads a part at a time. Null: none that can fetch.
+  /// The innermost loop that is no vector: it reads a part at a time. Null: no loop can prefetch.
   const Stmt* parts = nullptr;
   VarId lane = 0;
   std::int64_t part = 0;  ///< elements
-  int cost = 0;           ///< for all that the lanes compute
+  int cost = 0;           ///< of all values in the lanes
 };
 
 class RowsAhead {
@@ -81,7 +82,7 @@ class RowsAhead {
     return result;
   }
 
-  /// By buffer, in their order.
+  /// The passes over rows by buffer, in order.
   std::map<BufferId, std::vector<Pass>> passes_of(const Stmt& rows) const {
     std::map<BufferId, std::vector<Pass>> found;
     const bool in_turn = rows.mark == LoopMark::serial || rows.mark == LoopMark::parallel;
@@ -116,8 +117,8 @@ class RowsAhead {
     }
   }
 
-  /// What a load in the loops `inside` those over rows reads, where that is a row of a large input
-  /// by vectors, each element once.
+  /// The pass of a load in the loops `inside` the loop over rows, if the load reads a row of a
+  /// large input in vectors, each element once.
   std::optional<Pass> pass_of(const Value& v, const Stmt& rows, const Path& inside) const {
     if (v.kind != ValueKind::load || written_.contains(v.buffer)) return std::nullopt;
     const ArrayType& type = loop_.buffers[v.buffer].type;
@@ -162,7 +163,7 @@ class RowsAhead {
     });
   }
 
-  /// The same part of the next row.
+  /// Prefetches the same part of the next row.
   StmtPtr fetch(const Stmt& rows, const Pass& pass) {
     const std::int64_t line =
         cache_line_bytes / static_cast<std::int64_t>(size_of(pass.load->dtype));
@@ -185,7 +186,7 @@ class RowsAhead {
   const Target& target_;
   Fresh& fresh_;
   std::set<BufferId> written_;
-  std::map<const Stmt*, Block> fetches_;  ///< by the loop that they go into
+  std::map<const Stmt*, Block> fetches_;  ///< by the loop that they are inserted into
 };
 
 }  // namespace

@@ -15,13 +15,14 @@
 namespace heddle::jit {
 namespace {
 
-/// A row whose elements belong to a few columns in turn: a sum for each.
+/// A row whose elements belong to a few columns in turn: one sum per column.
 struct Columns {
   std::int64_t count = 1;
-  VarId var = 0;     ///< of the loop over them, in what follows
-  Block after{};     ///< what is done with the sum of each
-  VarId place = 0;   ///< stands for the element's place among those of all sums, in the term
-  Block repeated{};  ///< fills blocks with what is the same for all rows, as often as it is read
+  VarId var = 0;    ///< of the loop over columns, in `after`
+  Block after{};    ///< the statements that use a column's sum
+  VarId place = 0;  ///< in the term: the element's index in the vectors of sums
+  /// fills blocks with elements shared by all rows, repeated to the length of the sums
+  Block repeated{};
 };
 
 class RowReduction {
@@ -31,7 +32,7 @@ class RowReduction {
     sums_ = std::min(sums_max, row() / std::max<std::int64_t>(1, width_));
     while ((sums_ & (sums_ - 1)) != 0) --sums_;
   }
-  /// So many sums that each lane of them has elements of one column.
+  /// `sums`: a number of vectors of sums such that each lane has elements of a single column.
   RowReduction(Scheduling& in, const Reduction& r, Columns columns, std::int64_t sums)
       : in_(in),
         r_(r),
@@ -60,7 +61,7 @@ class RowReduction {
  private:
   [[nodiscard]] std::int64_t row() const { return r_.loops.back()->to; }
 
-  /// Declares what the sum begins with, if it is one, and the sums.
+  /// Declares the sums and, for a single sum, the start value.
   void begin(LocalId sums, Block& body) {
     if (!columns_) body.push_back(r_.declare);
     body.push_back(make_declare(sums, make_constant(*neutral(r_.op, type_)), {sums_, width_}));
@@ -72,7 +73,7 @@ class RowReduction {
 
   [[nodiscard]] std::int64_t step() const { return sums_ * width_; }
 
-  /// What it says decides in which order terms are taken, too.
+  /// The comment, whose text also names the order of float terms.
   [[nodiscard]] StmtPtr comment(const std::string& about) const {
     return make_comment(about, is_floating(type_) ? about : std::string());
   }
@@ -81,7 +82,7 @@ class RowReduction {
     return make_op(r_.op, r_.term_first ? std::vector{term, sum} : std::vector{sum, term});
   }
 
-  /// `place`: of the element among those of all sums.
+  /// `place`: the element's index in the vectors of sums.
   ValuePtr term_at(const Affine& at, const Affine& place) const {
     Substitution by;
     by.vars[r_.loops.back()->var] = at;
@@ -92,7 +93,8 @@ class RowReduction {
   bool is_vector() {
     const VarId lane = in_.fresh.var();
     const LocalId sum = in_.fresh.local();
-    // What is repeated is of the sum's type, and read lane by lane: it decides nothing.
+    // Repeated blocks have the sum's type and are read lane by lane: they do not affect the
+    // decision.
     const ValuePtr term = rebuild(term_at(affine_var(lane), affine_var(lane)), [this](ValuePtr v) {
       const bool repeated = v->kind == ValueKind::local && !v->subscripts.empty() && columns_;
       return repeated ? make_constant(*neutral(r_.op, v->dtype)) : v;
@@ -125,7 +127,7 @@ class RowReduction {
                      LoopMark::lanes);
   }
 
-  /// Terms of so many steps, each a vector for every sum, from step `first` on.
+  /// `count` steps from step `first` on; a step adds a vector to each sum.
   StmtPtr steps(LocalId sums, const Affine& first, std::int64_t count) {
     const VarId outer = in_.fresh.var();
     const VarId v = in_.fresh.var();
@@ -136,8 +138,8 @@ class RowReduction {
         {make_loop(v, 0, sums_, {into(sums, affine_var(v), width_, from)}, LoopMark::unroll)});
   }
 
-  /// What is left behind whole steps: whole vectors into the first sums, then single terms; these
-  /// into lanes of the next sum, or into the scalar.
+  /// The terms after the whole steps: whole vectors go into the first sums; single terms go into
+  /// lanes of the next sum, or into the scalar.
   void rest_of(LocalId sums, std::int64_t extent, bool into_lanes, Block& body) {
     std::int64_t done = extent / step() * step();
     const std::int64_t vectors = (extent - done) / width_;
@@ -166,8 +168,9 @@ class RowReduction {
     return body;
   }
 
-  /// How many blocks of terms a sum of the top level is made of, which then run at once: as many on
-  /// every machine, since they decide the order of the sum (W1).
+  /// The number of blocks of terms that a sum of the top level is cut into; the blocks then run in
+  /// parallel. The number is the same on every machine, since the order of the sum depends on it
+  /// (W1).
   std::int64_t blocks_of(std::int64_t extent) const {
     constexpr std::int64_t blocks_max = 64;
     if (!in_.is_top) return 1;
@@ -182,12 +185,13 @@ class RowReduction {
     const std::int64_t each = (units + most - 1) / most;
     return (units + each - 1) / each;
   }
-  /// What blocks are made of: iterations of the outermost reduced loop, or steps of the only one.
+  /// The number of units that blocks consist of: iterations of the outermost reduced loop, or steps
+  /// of the only loop.
   std::int64_t units_of(std::int64_t extent) const {
     return r_.loops.size() > 1 ? r_.loops.front()->to : extent / step();
   }
 
-  /// The sums of each block go to scratch, then they are joined, in order.
+  /// Stores the sums of each block to scratch, and then joins them in order.
   Block in_blocks(std::int64_t blocks, LocalId sums, const std::string& about) {
     const std::int64_t extent = r_.loops.back()->to;
     const std::int64_t units = units_of(extent);
@@ -243,7 +247,7 @@ class RowReduction {
                               make_local(sums, type_, {affine_var(v), affine_var(l)}))},
                   LoopMark::lanes);
     body.push_back(make_loop(v, 0, sums_, {lanes}, LoopMark::unroll));
-    return with_own_names(in_.fresh, body, {});  // what is repeated is, in each block
+    return with_own_names(in_.fresh, body, {});  // repeated blocks exist in each block of terms
   }
 
   void fold(LocalId sums, Block& body) {
@@ -252,7 +256,7 @@ class RowReduction {
     fold_lanes(sums, body);
   }
 
-  /// for each column { what it begins with, and its elements in order; what is done with it }
+  /// for each column { start value, then its elements in order; after }
   void fold_columns(LocalId sums, Block& body) {
     const LocalId all = in_.fresh.local();
     const VarId v = in_.fresh.var();
@@ -273,7 +277,7 @@ class RowReduction {
     body.push_back(make_loop(columns_->var, 0, columns_->count, std::move(column)));
   }
 
-  /// Pairwise, to the first vector.
+  /// Joins vectors pairwise, into the first vector.
   void fold_vectors(LocalId sums, Block& body) {
     for (std::int64_t half = sums_ / 2; half > 0; half /= 2) {
       const VarId v = in_.fresh.var();
@@ -289,7 +293,7 @@ class RowReduction {
     }
   }
 
-  /// Pairwise, and with what the reduction began with.
+  /// Joins lanes pairwise, and then the start value.
   void fold_lanes(LocalId sums, Block& body) {
     const LocalId row = in_.fresh.local();
     const VarId l = in_.fresh.var();
@@ -317,8 +321,8 @@ class RowReduction {
   std::optional<Columns> columns_;
 };
 
-/// Whether the term reads a buffer that the statements store to: what one column leaves there,
-/// another one may read.
+/// True if the term reads a buffer that the statements store to: one column could then read a
+/// result of another.
 bool reads_what_is_stored(const Value& term, const Block& statements) {
   bool found = false;
   walk(term, [&](const Value& v) {
@@ -330,8 +334,8 @@ bool reads_what_is_stored(const Value& term, const Block& statements) {
   return found;
 }
 
-/// Loads of the term that move with `column`, but with none of the reduced loops, become elements
-/// of blocks, which `columns` fills; false where one is of another type than the sum.
+/// Replaces loads of the term that move with `column`, but with no reduced loop, by elements of
+/// blocks, which `columns` fills. Returns false where such a load has another type than the sum.
 bool repeat_what_rows_share(Scheduling& in, Reduction& r, const Stmt& column, std::int64_t elements,
                             Columns& columns) {
   const Loop& loop = in.lowered.loop;

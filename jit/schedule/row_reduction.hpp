@@ -8,12 +8,13 @@
 
 namespace heddle::jit {
 
-/// `declare` and the loops after it that sum into it: several vectors of sums, folded pairwise.
+/// Schedules `declare` and the loops after it that sum into it: several vectors of sums, folded
+/// pairwise.
 [[nodiscard]] std::optional<Block> schedule_row_reduction(Scheduling& in, const StmtPtr& declare,
                                                           const StmtPtr& nest);
 
-/// The sums of the columns of `nest`, fewer than a vector has lanes, that lie next to one another:
-/// each lane of some vectors has terms of one column.
+/// Schedules the contiguous columns of `nest`, fewer than a vector has lanes: each lane of some
+/// vectors has terms of a single column.
 [[nodiscard]] std::optional<Block> schedule_narrow_columns(Scheduling& in, const StmtPtr& nest,
                                                            Reduction r, Block after);
 

@@ -26,7 +26,7 @@
 namespace heddle::jit {
 namespace {
 
-/// Those that neither the caller nor its choices leave out.
+/// The steps that neither the caller nor the caller's choices leave out.
 class Steps {
  public:
   Steps(std::span<const ScheduleStep> without, std::span<const ScheduleStep> more)
@@ -44,14 +44,14 @@ struct ScheduleClass {
   ScheduleStep step;
   std::optional<Block> (*schedule)(Scheduling& in, const StmtPtr& nest);
 };
-/// In the order in which they are tried.
+/// In the order of their attempts.
 constexpr ScheduleClass classes[] = {{ScheduleStep::contraction, schedule_contraction},
                                      {ScheduleStep::reduction, schedule_column_reduction},
                                      {ScheduleStep::transpose, schedule_transpose},
                                      {ScheduleStep::elementwise, schedule_elementwise}};
 
-/// What `make` gives, unless its blocks exceed what the kernel may still have: then nothing, and no
-/// scratch.
+/// The result of `make`; or nothing, and no scratch, if its blocks exceed the kernel's remaining
+/// budget.
 template <class Make>
 std::optional<Block> within_budget(Scheduling& in, const Make& make) {
   const std::size_t buffers = in.lowered.loop.buffers.size();
@@ -66,8 +66,8 @@ std::optional<Block> within_budget(Scheduling& in, const Make& make) {
   return made;
 }
 
-/// Nests first as a whole, then what is inside them. Blocks of each nest of the top level are out
-/// of scope where the next one begins.
+/// Schedules each nest as a whole if possible, otherwise the nests inside. Blocks of a nest of the
+/// top level are out of scope at the next nest.
 Block scheduled(Scheduling& in, const Steps& steps, const Block& body, bool is_top = false) {
   Block result;
   std::int64_t stays = 0;  // bytes of blocks that `result` declares

@@ -1,11 +1,11 @@
 // Schedules: how the statements of a kernel run on a target, as rewritten loops that a reader can
 // print. The last stage before emitting; pure and deterministic. Any thread.
 //
-// Each top-level nest is looked at on its own. What is recognised is rewritten by the steps of its
-// class; the rest stays as it is. Every step keeps the scalar meaning of the loops, so the verifier
-// and a plain interpreter check them all. Numbers may differ from those of the unscheduled loops
-// where a schedule fixes another order of summation, or rounds a product and its sum once (fma):
-// for one schedule they are the same in each run and from each compiler.
+// Each top-level nest is examined separately. A recognised nest is rewritten by the steps of its
+// class; other nests stay as they are. Every step keeps the scalar meaning of the loops, so the
+// verifier and a plain interpreter check them all. Numbers may differ from those of the unscheduled
+// loops where a schedule fixes another order of summation, or rounds a product and its sum once
+// (fma): for a given schedule they are the same in each run and from each compiler.
 #pragma once
 
 #include <optional>
@@ -19,18 +19,19 @@
 
 namespace heddle::jit {
 
-/// The kernel, scheduled for `target`. Buffers keep their numbers; scratch that schedules need
-/// comes after them, with a tensor each. Comments in the kernel say what was chosen. `without`:
-/// steps that are left out. `tile`: of all contractions; invalid_argument where it does not fit.
-/// `choices`: in place of the cost model's, as far as `without` and `tile` leave them; likewise.
-/// `fast_math`: numbers may be less exact than the statements', as CompileOptions says.
+/// The kernel, scheduled for `target`. Buffers keep their numbers; scratch added by schedules
+/// follows, with a tensor each. Comments in the kernel name the choices made. `without`: steps to
+/// leave out. `tile`: of all contractions; throws invalid_argument where the tile does not fit.
+/// `choices`: override the cost model's, as far as `without` and `tile` permit; also throw
+/// invalid_argument. `fast_math`: numbers may be less exact than the statements', see
+/// CompileOptions.
 [[nodiscard]] Lowered schedule(Lowered lowered, const Target& target,
                                std::span<const ScheduleStep> without = {},
                                const std::optional<ContractionTile>& tile = {},
                                const ScheduleChoices& choices = {}, bool fast_math = false);
 
-/// In which orders the scheduled loops take the terms of float sums, where these are not those of
-/// the loops before: one text for each such sum, sorted. Schedules of one kernel that have the same
+/// The orders in which the scheduled loops take the terms of float sums, where they differ from the
+/// unscheduled loops: a text for each such sum, sorted. Schedules of a kernel with equal orders
 /// compute the same bits.
 [[nodiscard]] std::vector<std::string> sum_orders(const Loop& scheduled);
 

@@ -1,6 +1,6 @@
-// What the steps of a schedule share: the kernel that they rewrite and add to, and straight-line
-// code. A step named schedule_...() gives the statements that take the place of a nest, or nothing
-// where the nest is not of its class. One thread at a time for each kernel.
+// State shared by the steps of a schedule: the kernel that they rewrite and add to; helpers for
+// straight-line code. A step named schedule_...() returns the statements that replace a nest, or
+// nothing where the nest is not of its class. One thread at a time for each kernel.
 #pragma once
 
 #include <cstddef>
@@ -23,34 +23,34 @@ struct Fresh {
   [[nodiscard]] LocalId local() noexcept { return next_local++; }
 };
 
-/// What schedules add to: scratch buffers, and numbers.
+/// The kernel under construction: schedules add scratch buffers and numbers to it.
 struct Scheduling {
   Lowered& lowered;
   const Target& target;
   Fresh fresh;
-  std::optional<ContractionTile> tile;  ///< that the user asked for
-  ScheduleChoices choices{};            ///< but for its steps and profile, which are taken already
+  std::optional<ContractionTile> tile;  ///< the user's tile
+  ScheduleChoices choices{};            ///< without steps and profile, which are already applied
   bool fast_math = false;
-  /// Scratch of this type.
+  /// Adds scratch of the given type.
   BufferId add_scratch(const char* label, DType type, Dims dims);
-  /// Forgets scratch from this buffer on, the latest.
+  /// Removes the scratch buffers from number `from` on, which must be the latest.
   void drop_scratch(std::size_t from);
-  /// Bytes of local blocks that nests scheduled from here on may have together, within a nest of
-  /// the top level: they share a stack.
+  /// Remaining bytes of local blocks for nests scheduled from here on, within a nest of the top
+  /// level: the blocks share a stack.
   std::int64_t block_bytes_left = block_bytes_max;
-  /// What is scheduled is a statement of the top level, whose loops may run in parts.
+  /// The scheduled statement is at the top level, so its loops may run in parts.
   bool is_top = false;
 };
 
 inline void append(Block& to, const Block& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-/// Variables and locals by first appearance, as the text wants them.
+/// Renumbers variables and locals by first appearance, as the text requires.
 [[nodiscard]] Block renumbered(const Block& body);
-/// Statements with variables and locals of their own, and `by` put in.
+/// A copy of the statements with fresh variables and locals, and the substitution `by` applied.
 [[nodiscard]] Block with_own_names(Fresh& fresh, const Block& body, Substitution by);
-/// Declarations of scalars, assignments and stores; comments.
+/// True if the block has only declarations of scalars, assignments, stores and comments.
 [[nodiscard]] bool is_straight(const Block& body);
-/// Straight-line code with `by` put in, its own locals renamed.
+/// A copy of straight-line code with fresh locals, and the substitution `by` applied.
 [[nodiscard]] Block copied(Scheduling& in, const Block& body, Substitution by);
 
 }  // namespace heddle::jit

@@ -15,10 +15,10 @@ namespace {
 
 struct Use {
   bool read = false;
-  std::int64_t stored = 0;  ///< by vector loops, along their lanes: so many elements
+  std::int64_t stored = 0;  ///< elements stored by vector loops, along their lanes
   bool otherwise = false;   ///< written in other ways too
-  bool prefetched = false;  ///< before it is written
-  bool aligned = true;      ///< its vectors begin at multiples of their size
+  bool prefetched = false;  ///< prefetched before it is written
+  bool aligned = true;      ///< vectors begin at multiples of their size
 };
 
 class StreamUses {
@@ -57,7 +57,7 @@ class StreamUses {
     }
   }
 
-  /// It may be skipped, or meet an element again.
+  /// True if the store may be skipped, or may write an element twice.
   bool is_anywhere(const Stmt& store) const {
     const auto computed = [this](const AffineTerm& term) {
       return term.kind == AffineTerm::Kind::loop && positions_.contains(term.id);
@@ -83,10 +83,10 @@ class StreamUses {
   const LanePlan& plan_;
   std::vector<Use> uses_;
   std::set<VarId> positions_;
-  int conditions_ = 0;  // positions around that may be outside
+  int conditions_ = 0;  // number of surrounding positions that may be out of range
 };
 
-/// What is streamed is not fetched.
+/// The body with the chosen stores streamed, and without prefetches of streamed buffers.
 Block streamed(const Block& body, const std::vector<bool>& chosen) {
   Block result;
   for (const StmtPtr& stmt : body) {
@@ -109,15 +109,15 @@ void stream_outputs(Lowered& lowered, const Target& target, const LanePlan& plan
   Loop& loop = lowered.loop;
   std::int64_t touched = 0;
   for (const BufferDecl& decl : loop.buffers) touched += decl.type.num_bytes().value_or(0);
-  // A kernel has only part of a large last-level cache: others use it too.
+  // A kernel has only part of a large last-level cache: other kernels use it too.
   if (touched <= std::min(target.l3_bytes, target.profile.cached_bytes_max)) return;
   const StreamUses uses(loop, target, plan);
   std::vector<bool> chosen;
   for (BufferId k = 0; k < loop.buffers.size(); ++k) {
     const BufferDecl& decl = loop.buffers[k];
     const Use& use = uses[k];
-    // Each element once: so whole lines are overwritten, and none is fetched again. Lines that are
-    // written in pieces, and fetched for it, would be.
+    // Each element is stored once, so whole lines are overwritten, and no line is fetched again.
+    // Lines that are written in pieces, after a prefetch, would be fetched again.
     chosen.push_back(decl.role == Role::output && !use.read && !use.otherwise &&
                      (use.aligned || !use.prefetched) && use.stored == decl.type.num_elements() &&
                      decl.type.num_bytes() > target.l2_bytes);

@@ -1,5 +1,5 @@
-// Which stores pass the caches by (non-temporal): fetching lines that are overwritten whole costs a
-// third of the memory's bandwidth. Pure; any thread.
+// Chooses the stores that bypass the caches (non-temporal): fetching lines that are overwritten
+// whole costs a third of the memory's bandwidth. Pure; any thread.
 #pragma once
 
 #include "jit/lower/lower.hpp"
@@ -8,8 +8,8 @@
 
 namespace heddle::jit {
 
-/// Vector stores that fill an output which the kernel does not read, and which no cache would hold,
-/// pass the caches by. `plan` is that of the kernel, before and after.
+/// Makes vector stores bypass the caches where they fill an output that the kernel does not read
+/// and no cache would hold. `plan` is the kernel's plan, before and after.
 void stream_outputs(Lowered& lowered, const Target& target, const LanePlan& plan);
 
 }  // namespace heddle::jit

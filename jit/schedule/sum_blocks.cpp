@@ -28,8 +28,9 @@ bool mentions(const Value& value, LocalId local) {
   return found;
 }
 
-/// How many terms sum + term + ... adds to the element of `local` at `at`: by additions, of which
-/// one operand leads to the element, and fused ones. Nothing where the value is not of that form.
+/// The number of terms that sum + term + ... adds to the element of `local` at `at`: by additions,
+/// of which one operand leads to the element, and fused multiply-adds. Nothing where the value has
+/// another form.
 std::optional<std::int64_t> terms_added(const Value& value, LocalId local,
                                         const std::vector<Affine>& at) {
   if (is_element_of(value, local))
@@ -61,13 +62,13 @@ struct Adding {
   std::int64_t terms = 0;
 };
 
-/// One sum, and the statements that add to it.
+/// A sum, and the statements that add to it.
 class Sum {
  public:
   Sum(Scheduling& in, const Stmt& declare)
       : in_(in), local_(declare.local), type_(declare.value->dtype), dims_(declare.dims) {}
 
-  /// The statement with blocks, if all that it does with the sum is adding to it.
+  /// The statement with blocks, if it uses the sum only to add to it; otherwise nothing.
   std::optional<Adding> in_blocks(const StmtPtr& stmt) {
     count_step();
     if (stmt->value && stmt->kind != StmtKind::assign && mentions(*stmt->value, local_))
@@ -104,7 +105,7 @@ class Sum {
     return terms && *terms > 0 ? std::optional(Adding{stmt, *terms}) : std::nullopt;
   }
 
-  /// A loop each of whose iterations adds `terms`.
+  /// Cuts a loop with `terms` terms per iteration.
   Adding loop_in_blocks(const StmtPtr& loop, std::int64_t terms) {
     const std::int64_t extent = loop->to - loop->from;
     constexpr std::int64_t no_end = std::numeric_limits<std::int64_t>::max();
@@ -112,7 +113,7 @@ class Sum {
     if (all <= terms_in_order_max || loop->mark != LoopMark::serial) return {loop, all};
     cut_ = true;
     const std::int64_t most_each = std::max<std::int64_t>(1, block_terms / terms);
-    // Equal blocks, if there are such: a smaller one for the rest is code of its own.
+    // Equal blocks, where possible: a smaller block for the rest needs separate code.
     const std::int64_t equal = largest_divisor(extent, most_each);
     const std::int64_t each = 4 * equal >= most_each ? equal : most_each;
     const std::vector<Segment> segments = whole_tiles(extent, each);
@@ -125,18 +126,18 @@ class Sum {
     }
     const std::int64_t count = num_tiles(segments);
     if (count <= terms_in_order_max) {
-      // A loop around both, so that they are one statement.
+      // A loop around both blocks, so that they are a single statement.
       if (blocks.size() == 1) return {blocks[0], count};
       return {make_loop(in_.fresh.var(), 0, 1, std::move(blocks)), count};
     }
-    // The whole blocks once more, as a loop each of whose iterations adds one.
+    // Cuts the loop over whole blocks again; an iteration of it adds one term.
     const Adding whole = loop_in_blocks(blocks[0], 1);
     blocks[0] = whole.stmt;
     if (blocks.size() == 1) return whole;
     return {make_loop(in_.fresh.var(), 0, 1, std::move(blocks)), whole.terms + 1};
   }
 
-  /// let part = 0; `count` iterations of the loop from `first` on, which add to it; sum += part
+  /// let part = 0; `count` iterations of the loop from `first` on, which add to part; sum += part
   Block block_of(const Stmt& loop, const Affine& first, std::int64_t count) {
     const LocalId part = in_.fresh.local();
     const VarId var = in_.fresh.var();
@@ -202,9 +203,9 @@ class Sum {
 
 Block with_sums_in_blocks(Scheduling& in, const Block& body) {
   Block result;
-  std::map<LocalId, const Stmt*> sums;  // that this block declares
+  std::map<LocalId, const Stmt*> sums;  // declared by this block
   for (const StmtPtr& stmt : body) {
-    // On a GPU, blocks belong to groups of threads.
+    // On a GPU, local blocks belong to groups of threads.
     const bool may_be_sum = stmt->kind == StmtKind::declare && is_floating(stmt->value->dtype) &&
                             (stmt->dims.empty() || !in.target.is_gpu());
     if (may_be_sum) sums[stmt->local] = stmt.get();

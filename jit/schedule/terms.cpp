@@ -9,7 +9,7 @@
 namespace heddle::jit {
 namespace {
 
-/// The most nodes of a term with locals written out: a larger one stays as it is.
+/// The most nodes of a term after substitution of locals: a larger term stays as it is.
 constexpr std::int64_t nodes_max = 200;
 
 struct Written {
@@ -18,7 +18,7 @@ struct Written {
 };
 using Locals = std::map<LocalId, Written>;
 
-/// The value with these locals written out; none where that is too long.
+/// The value with these locals replaced by their values; null where the result is too large.
 Written written_out(const ValuePtr& value, const Locals& locals) {
   Written result{nullptr, 0};
   walk(*value, [&](const Value& v) {
@@ -33,8 +33,8 @@ Written written_out(const ValuePtr& value, const Locals& locals) {
   return result;
 }
 
-/// The one statement of a body that declares locals and then adds to a sum from outside; null for
-/// others.
+/// The single statement equivalent to a body that declares locals and then adds to an outer sum;
+/// null for other bodies.
 StmtPtr as_one_statement(const Block& body) {
   if (body.size() < 2 || body.back()->kind != StmtKind::assign || !body.back()->subscripts.empty())
     return nullptr;

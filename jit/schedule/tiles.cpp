@@ -6,7 +6,7 @@ namespace heddle::jit {
 std::vector<Segment> balanced_tiles(std::int64_t extent, std::int64_t size) {
   const std::int64_t tiles = (extent + size - 1) / size;
   const std::int64_t large = (extent + tiles - 1) / tiles;
-  const std::int64_t small = tiles * large - extent;  // tiles that are one shorter
+  const std::int64_t small = tiles * large - extent;  // number of tiles that are shorter by one
   std::vector<Segment> segments{{0, tiles - small, large}};
   if (small > 0) segments.push_back({(tiles - small) * large, small, large - 1});
   return segments;

@@ -1,4 +1,4 @@
-// Extents cut into tiles. Pure; any thread.
+// Cuts extents into tiles. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,14 @@
 
 namespace heddle::jit {
 
-/// How an extent is cut into tiles: `count` of `size` elements from `offset` on.
+/// A range of tiles of an extent: `count` tiles of `size` elements from `offset` on.
 struct Segment {
   std::int64_t offset = 0;
   std::int64_t count = 0;
   std::int64_t size = 0;
   friend bool operator==(const Segment&, const Segment&) = default;
 };
-/// As few tiles of at most `size` as there can be, their sizes differing by one at most.
+/// The fewest possible tiles of at most `size`, whose sizes differ by at most one.
 [[nodiscard]] std::vector<Segment> balanced_tiles(std::int64_t extent, std::int64_t size);
 /// Whole tiles, and a smaller one for the rest.
 [[nodiscard]] std::vector<Segment> whole_tiles(std::int64_t extent, std::int64_t size);
@@ -26,7 +26,7 @@ struct Segment {
 struct TileGroup {
   Segment block;
   std::vector<Segment> tiles;
-  std::int64_t first = 0;  ///< tiles before those of the first block
+  std::int64_t first = 0;  ///< number of tiles before the first block
 };
 /// Blocks of at most `per_block` tiles, of about the same size.
 [[nodiscard]] std::vector<TileGroup> grouped(const std::vector<Segment>& tiles,

@@ -1,6 +1,6 @@
-// Transposes and other permutations, with anything elementwise around them: what is contiguous in
-// the memory that is written is strided in some that is read. Blocks of it are read along their
-// rows and used along their columns. Pure; any thread.
+// Transposes and other permutations, with any elementwise code around them: elements that are
+// contiguous in the written memory are strided in some memory that is read. Blocks of the read
+// memory are read along their rows and used along their columns. Pure; any thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 namespace heddle::jit {
 namespace {
 
-/// So much of each row is read at a time. As many rows are written as a page has elements, each in
-/// a page of its own; that many fit second-level TLBs.
+/// Bytes of each row that are read at a time. As many rows are written as a page has elements, each
+/// in a separate page; second-level TLBs hold so many pages.
 constexpr std::int64_t page_bytes = 4096;
 
 class Turned {
@@ -56,7 +56,7 @@ class Turned {
     std::int64_t extent = 0;
   };
 
-  /// `body` of each tile of at most `size`.
+  /// `body` for each tile of at most `size` elements.
   template <class Body>
   Block each_tile(const Range& range, std::int64_t size, const Body& body,
                   LoopMark mark = LoopMark::serial) {
@@ -82,10 +82,11 @@ class Turned {
     for (const StmtPtr& each : what_.loops) bytes *= extent(each);
     const bool large = bytes > in_.target.l2_bytes && writes_whole_lines() && is_cheap();
     const std::int64_t strip = large ? in_.target.profile.lines_written * rows_ : rows_;
-    // Each load of a strip is then an instruction of its own, whose addresses move evenly:
-    // prefetchers that go by instructions follow it.
+    // Each load of a strip is then a separate instruction, whose addresses move evenly: prefetchers
+    // that track instructions follow it.
     const LoopMark mark = in_registers_ && is_cheap() ? LoopMark::unroll : LoopMark::serial;
-    // The last strip fetches beyond the rows that are read: at most as many as there are.
+    // The last strip prefetches beyond the rows that are read, by at most the number of rows that
+    // there are.
     const bool fetches =
         large && in_registers_ && columns_ % lines_fetched() == 0 && along.extent >= 2 * strip;
     return each_tile(across, page_bytes / size_, [&](const Range& page) {
@@ -109,13 +110,14 @@ class Turned {
     });
   }
 
-  /// Memory likes whole lines of a row together better than single ones, as it does where strips
-  /// are written.
+  /// Lines of a row fetched together: memory is faster with several lines of a row than with single
+  /// lines, as for written strips.
   std::int64_t lines_fetched() const { return in_.target.profile.lines_fetched; }
   std::int64_t tile_columns() const { return lines_fetched() * rows_; }
 
-  /// A strip in tiles, each of which fetches the next one a few lines at a time: its rows are read
-  /// in order then, by more than a line. The last one fetches the first tile of the next strip.
+  /// A strip in tiles. Each tile prefetches the next one a few lines at a time, so that the next
+  /// tile's rows are read in order, by more than a line. The last tile prefetches the first tile of
+  /// the next strip.
   Block turned_and_fetched(const Range& lines, const Range& page) {
     const std::int64_t before = page.extent / tile_columns() - 1;
     Block result;
@@ -137,7 +139,7 @@ class Turned {
     const VarId column = in_.fresh.var();
     const VarId row = in_.fresh.var();
     const std::int64_t blocks = lines.extent / rows_;
-    const std::int64_t fetched = columns_ / lines_fetched();  // rows, by each block
+    const std::int64_t fetched = columns_ / lines_fetched();  // rows fetched by each block
     Affine first = affine_add(next_row, affine_var(column, blocks * fetched));
     first = affine_add(first, affine_var(row, fetched));
     Block body = fetch({first, fetched}, next_column);
@@ -148,7 +150,7 @@ class Turned {
                      {make_loop(row, 0, blocks, std::move(body), mark)});
   }
 
-  /// The lines of a tile that these rows have.
+  /// Prefetches the lines of a tile in these rows.
   Block fetch(const Range& rows, const Affine& column) {
     const VarId row = in_.fresh.var();
     const VarId line = in_.fresh.var();
@@ -174,7 +176,7 @@ class Turned {
     }
   }
 
-  /// Memory takes longer than what is computed, and copies of it are short.
+  /// True if memory takes longer than the computation, and copies of the code are short.
   bool is_cheap() const {
     constexpr int cost_max = 4;
     int cost = 0;
@@ -183,7 +185,7 @@ class Turned {
     return cost <= cost_max;
   }
 
-  /// Rows begin where lines do.
+  /// True if rows begin at line boundaries.
   bool writes_whole_lines() const {
     const Loop& loop = in_.lowered.loop;
     return std::ranges::all_of(what_.loops.back()->body, [&](const StmtPtr& stmt) {
@@ -199,9 +201,10 @@ class Turned {
     });
   }
 
-  /// Fetches the lines that rows of a block end in: loading its columns takes the time for it.
-  /// Where lines are written whole, they begin there too; else the block before has left its last
-  /// one. Rows that follow one another in memory need no help.
+  /// Prefetches, for writing, the lines that contain the ends of the block's rows: loading the
+  /// block's columns takes long enough for the lines to arrive. Where lines are written whole, rows
+  /// also begin in those lines; otherwise the previous block left the first line in the cache. Rows
+  /// that are adjacent in memory need no prefetch.
   Block prefetched(const Range& rows, const Range& columns) {
     Block result;
     const VarId column = in_.fresh.var();
@@ -221,7 +224,8 @@ class Turned {
                       in_registers_ ? LoopMark::unroll : LoopMark::serial)};
   }
 
-  /// Reads what lies across into local blocks by rows, and computes with their columns.
+  /// Reads memory that lies across into local blocks by rows, and computes with the columns of the
+  /// blocks.
   Block block(const Range& rows, const Range& columns) {
     const LoopMark outer = in_registers_ ? LoopMark::unroll : LoopMark::serial;
     const LoopMark inner = in_registers_ ? LoopMark::lanes : LoopMark::serial;
@@ -255,7 +259,7 @@ class Turned {
     return result;
   }
 
-  /// The statements, with elements of the blocks where what lies across was read.
+  /// The statements, with the loads across replaced by elements of the local blocks.
   Block with_blocks(const Substitution& by, const std::vector<Affine>& at) {
     Block body;
     for (const StmtPtr& stmt : what_.loops.back()->body) {
@@ -289,10 +293,10 @@ class Turned {
   Scheduling& in_;
   const Transpose& what_;
   std::int64_t size_ = 1;  ///< bytes of the largest element that is read across
-  /// Elements of a block: written one after another, and read so.
+  /// Elements of a block: rows_ are contiguous in the written memory, columns_ in the read memory.
   std::int64_t rows_ = 0, columns_ = 0;
   bool in_registers_ = false;
-  std::vector<LocalId> locals_;  ///< a block for each of the reads
+  std::vector<LocalId> locals_;  ///< a block for each read
 };
 
 }  // namespace

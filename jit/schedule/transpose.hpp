@@ -1,5 +1,4 @@
-// Transposes and other permutations: what is known of one before it is known how it runs, and then
-// how it runs. Pure; any thread.
+// Transposes and other permutations: their recognition, and their schedule. Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -13,8 +12,8 @@ namespace heddle::jit {
 /// A perfect nest of independent iterations.
 struct Transpose {
   std::vector<StmtPtr> loops;  ///< outermost first
-  StmtPtr along;               ///< whose variable is contiguous in what is written
-  StmtPtr across;              ///< likewise, in what is read
+  StmtPtr along;               ///< its variable is contiguous in the written memory
+  StmtPtr across;              ///< its variable is contiguous in the read memory
   std::vector<ValuePtr> reads;
 };
 
@@ -22,10 +21,11 @@ struct Transpose {
 
 [[nodiscard]] inline std::int64_t extent(const StmtPtr& loop) { return loop->to - loop->from; }
 
-/// Elementwise statements that read across the memory that they write (transposes, permutes): in
-/// blocks that are turned in registers, or in the first-level cache. Every element keeps its bits.
+/// Schedules elementwise statements that read across the memory that they write (transposes,
+/// permutes): in blocks that are turned in registers, or in the first-level cache. Every element
+/// keeps its bits.
 [[nodiscard]] std::optional<Block> schedule_transpose(Scheduling& in, const StmtPtr& nest);
-/// Whether it is such a statement, before it is known how it runs.
+/// True if the nest is such a statement, regardless of how it will run.
 [[nodiscard]] bool is_transpose(const Loop& loop, const StmtPtr& nest);
 
 }  // namespace heddle::jit

@@ -1,5 +1,5 @@
-// Which nests are transposes: what is contiguous in the memory that is written is strided in some
-// that is read, and iterations may run in any order. Pure; any thread.
+// Recognises transposes: elements that are contiguous in the written memory are strided in some
+// memory that is read, and iterations may run in any order. Pure; any thread.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -14,11 +14,11 @@
 namespace heddle::jit {
 namespace {
 
-/// Below that many elements along either axis, plain loops touch few enough lines to keep them.
+/// With fewer elements along either axis, plain loops touch few enough lines to keep them in cache.
 constexpr std::int64_t extent_min = 8;
 
-/// Whether different iterations write different elements: each stride exceeds all that the smaller
-/// ones reach.
+/// True if different iterations write different elements: each stride exceeds the reach of all
+/// smaller strides.
 bool writes_each_once(const Loop& loop, const Stmt& store, const std::vector<StmtPtr>& loops) {
   std::vector<std::pair<Int128, std::int64_t>> steps;  // stride, extent
   for (const StmtPtr& each : loops) {
@@ -34,7 +34,7 @@ bool writes_each_once(const Loop& loop, const Stmt& store, const std::vector<Stm
   return true;
 }
 
-/// Iterations share nothing that one of them writes: they may run in any order.
+/// True if iterations may run in any order: they share no element that an iteration writes.
 bool is_independent(const Loop& loop, const Block& body, const std::vector<StmtPtr>& loops) {
   std::set<LocalId> own;
   std::map<BufferId, const Stmt*> stores;
@@ -55,7 +55,7 @@ bool is_independent(const Loop& loop, const Block& body, const std::vector<StmtP
   return independent;
 }
 
-/// The loop along which all stores are contiguous.
+/// The loop along which every store is contiguous.
 StmtPtr find_along(const Loop& loop, const Block& body, const std::vector<StmtPtr>& loops) {
   for (const StmtPtr& each : loops) {
     bool stores = false;
@@ -70,7 +70,7 @@ StmtPtr find_along(const Loop& loop, const Block& body, const std::vector<StmtPt
   return nullptr;
 }
 
-/// Finds what is read across `along`, and along which loop that is contiguous.
+/// Finds the loads that read across `along`, and the loop along which they are contiguous.
 void find_reads(const Loop& loop, const Block& body, Transpose& found) {
   const auto contiguous = [&](const Value& v, const StmtPtr& each) {
     return each != found.along && extent(each) >= extent_min &&

@@ -32,7 +32,7 @@ Interval product(const Interval& a, const Interval& b) {
   return {least, most};
 }
 
-/// Of an operation that does not wrap, on operands of at most 32 bits.
+/// The range of an operation that does not wrap, on operands of at most 32 bits.
 Interval range_of_op(Op op, const std::vector<Interval>& of, const Interval& all) {
   switch (op) {
     case Op::identity:
@@ -58,7 +58,7 @@ Interval range_of_op(Op op, const std::vector<Interval>& of, const Interval& all
   }
 }
 
-/// Whether a bf16 holds every value of it.
+/// True if a bf16 can represent every possible result.
 bool is_bf16(const Value& value) {
   if (value.kind == ValueKind::op)
     return (value.op == Op::neg || value.op == Op::abs || value.op == Op::relu) &&
@@ -113,7 +113,7 @@ Words words_for(const Contraction& c, const Target& target, bool fast_math) {
 
 namespace {
 
-/// `value`, an i32 in the range of a term, where it is the n-th of a word.
+/// `value`, an i32 in the range of a term, moved to the n-th place of a word.
 ValuePtr part_of_word(const Words& words, const ValuePtr& value, std::int64_t n) {
   const std::int64_t bits = 32 / words.terms;
   const ValuePtr low =

@@ -1,7 +1,6 @@
 // Terms in words: where both factors of a product have few bits, several terms lie in a word of 32
-// bits, and one instruction multiplies and adds them all. Sums of integers wrap, so that their
-// order changes no bit; those of bf16 lose subnormal numbers, and are for fast_math. Pure; any
-// thread.
+// bits, and a single instruction multiplies and adds them all. Integer sums wrap, so their order
+// changes no bit; sums of bf16 lose subnormal numbers, and need fast_math. Pure; any thread.
 #pragma once
 
 #include <vector>
@@ -12,19 +11,19 @@
 
 namespace heddle::jit {
 
-/// What the value of an integer may be, whatever is loaded.
+/// The possible values of an integer, whatever the loads return.
 [[nodiscard]] Interval range_of(const Value& value);
 
 [[nodiscard]] Words words_for(const Contraction& c, const Target& target, bool fast_math);
 
-/// The word of at least one value, and at most `words.terms`; those that lack are 0.
+/// The word of 1 to `words.terms` values; missing values are 0.
 [[nodiscard]] ValuePtr word_of(const Words& words, const std::vector<ValuePtr>& values);
-/// Of a, what is to be in words.
+/// The part of a that is packed into words: `value`, raised where the plan raises a.
 [[nodiscard]] ValuePtr raised(const Words& words, const ValuePtr& value);
-/// `so_far` and what raising a adds, for a word of b.
+/// `so_far` plus the amount that raising a adds, for a word of b.
 [[nodiscard]] ValuePtr add_raised(const ValuePtr& b, const ValuePtr& so_far);
 
-/// `so_far` and the products of the terms of two words.
+/// `so_far` plus the products of the terms of two words.
 [[nodiscard]] ValuePtr add_products(const Words& words, const ValuePtr& a, const ValuePtr& b,
                                     const ValuePtr& so_far);
 

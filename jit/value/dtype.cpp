@@ -23,7 +23,7 @@ std::uint16_t to_half(float value) noexcept {
   if (magnitude < 0x33000000u) return sign;  // below half of the smallest subnormal
   const std::uint32_t exponent = magnitude >> 23;
   const std::uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-  const std::uint32_t shift = 126u - exponent;  // 14..24 bits go
+  const std::uint32_t shift = 126u - exponent;  // 14..24 bits are dropped
   const std::uint32_t kept = mantissa >> shift;
   const std::uint32_t rest = mantissa & ((1u << shift) - 1u);
   const std::uint32_t half = 1u << (shift - 1u);

@@ -1,4 +1,4 @@
-// Element types, checked, and element access by dtype.
+// Checks of element types, and element access by dtype.
 #include "jit/value/element.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Element types of the user's: checked; reading and writing one element of an array by its dtype.
-// Pure; the caller owns the memory's ordering.
+// Checks of users' element types; reading and writing an element of an array by its dtype. Pure;
+// the caller owns the memory's ordering.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace heddle::jit {
 
 /// Throws invalid_argument naming `what` for a number that is no DType.
 void require_dtype(std::string_view what, DType dtype);
-/// What is wrong with it, and what was expected; empty where it is one.
+/// The problem with a number that is no DType, and the expected types; empty for a DType.
 [[nodiscard]] std::string dtype_problem(DType dtype);
 
 /// Element k of a row-major array of `dtype`, as a Scalar of that dtype.

@@ -1,5 +1,5 @@
-// Constants: scalars, their conversions, and folding of operations: what compiled code would do,
-// done here. Pure functions.
+// Constants: scalars, their conversions, and folding of operations with the results of compiled
+// code. Pure functions.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -36,7 +36,7 @@ double integer_as_double(const Scalar& v) noexcept {
                                : static_cast<double>(v.i);
 }
 
-/// An integer to binary32 in one rounding (through binary64 it would be two).
+/// An integer to binary32 with a single rounding (through binary64 there would be two).
 float integer_as_float(const Scalar& v) noexcept {
   return v.dtype == DType::u64 ? static_cast<float>(static_cast<std::uint64_t>(v.i))
                                : static_cast<float>(v.i);
@@ -51,7 +51,7 @@ std::int64_t saturate(double value, DType to) noexcept {
     return std::bit_cast<std::int64_t>(static_cast<std::uint64_t>(value));
   }
   const auto bits = static_cast<int>(8 * size_of(to)) - (info(to).is_signed ? 1 : 0);
-  const double end = std::ldexp(1.0, bits);  // one past the highest
+  const double end = std::ldexp(1.0, bits);  // the highest value plus one
   if (value >= end) {
     return bits == 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
   }

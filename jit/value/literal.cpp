@@ -10,7 +10,7 @@ DType literal_type(DType strong, DType literal) noexcept {
 }
 
 bool fits(DType type, const Scalar& integer) noexcept {
-  if (integer.dtype == DType::u64) return type == DType::u64;  // too large for the others
+  if (integer.dtype == DType::u64) return type == DType::u64;  // too large for the other types
   if (type == DType::u64) return integer.i >= 0;
   return Scalar::of_int(type, integer.i).i == integer.i;
 }

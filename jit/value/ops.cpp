@@ -19,7 +19,7 @@ constexpr OpInfo infos[] = {
 #undef HEDDLE_OP_INFO
 };
 
-/// The smallest integer type of that sign with at least that many bytes.
+/// The smallest integer type of the given signedness with at least `bytes` bytes.
 constexpr std::optional<DType> integer_type(bool is_signed, std::size_t bytes) {
   for (const DType t : {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::i32,
                         DType::u64, DType::i64}) {
@@ -125,7 +125,7 @@ std::optional<OpTyping> type_op(Op op, std::span<const DType> args) noexcept {
   }
   if (op_data.op_class == OpClass::logic || op_data.op_class == OpClass::bits ||
       op_data.op_class == OpClass::words) {
-    // Each operand converts on its own: no common type is needed.
+    // Every operand converts separately: no common type is needed.
     for (const DType arg : args) {
       if (!type_common(op_data.op_class, arg)) return std::nullopt;
     }

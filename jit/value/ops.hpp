@@ -12,18 +12,20 @@
 
 namespace heddle::jit {
 
-// X(name, arity, class). What each means for each dtype: heddle/expr.hpp, where a user looks; ne is
-// true with NaN, the other tests false. Classes decide operand and result types, see type_op().
-//  arith : operands of one type T (not bool: bool operands become i32), result T
-//  order : operands of one type T (bool too), result T
-//  test  : operands of one type T, result bool
+// X(name, arity, class). heddle/expr.hpp, the users' header, defines each operation for each dtype;
+// ne is true with NaN, the other tests false. Classes decide operand and result types, see
+// type_op().
+//  arith : operands of type T (not bool: bool operands become i32), result T
+//  order : operands of type T (bool too), result T
+//  test  : operands of type T, result bool
 //  logic : operands converted to bool (nonzero), result bool
-//  real  : floating T only (integer and bool operands become f32), result T; errors of those that
-//          are not correctly rounded (and of pow on floats) are shown in jit/README.md
+//  real  : floating T only (integer and bool operands become f32), result T; jit/README.md lists
+//          the errors of operations that are not correctly rounded (and of pow on floats)
 //  bits  : u64 operands, u64 result
-//  words : integers converted to i32, result i32, but where it is stated; of schedules alone: no
-//          program has them. dot_bf16: the third, and the products of two bf16 each, the high ones
-//          first; each is rounded with the sum once, and subnormal numbers count as 0
+//  words : integers converted to i32, result i32, unless stated otherwise; made by schedules only,
+//          never in programs. dot_bf16: the third operand plus the products of two bf16 each, the
+//          high ones first; each product is added with a single rounding, and subnormal numbers
+//          count as 0
 //  other : stated at the op
 #define HEDDLE_OPS(X)                                                                            \
   X(add, 2, arith)                                                                               \
@@ -101,15 +103,15 @@ struct OpInfo {
 /// a floating type gives the floating type; f16 with bf16 gives f32.
 [[nodiscard]] std::optional<DType> promote(DType a, DType b) noexcept;
 
-/// How an op types: the type each operand is converted to, and the type of the result.
-/// f16 and bf16 operands compute in f32.
+/// The types of an operation: operands are converted to `operands`, and the result has type
+/// `result`. f16 and bf16 operands compute in f32.
 struct OpTyping {
-  DType operands;  ///< type of the operands, but for those that operand_type() says otherwise of
+  DType operands;  ///< type of the operands, except where operand_type() differs
   DType result;
 };
 /// The type that operand `k` is converted to.
 [[nodiscard]] DType operand_type(Op op, DType operands, std::size_t k) noexcept;
-/// nullopt when the operand types do not go together.
+/// nullopt when the operand types are incompatible.
 [[nodiscard]] std::optional<OpTyping> type_op(Op op, std::span<const DType> args) noexcept;
 
 /// A scalar of a compute type. Integers and bool live in `i` (u64 as its bits), floats in `f`
@@ -120,7 +122,7 @@ struct Scalar {
   double f = 0;
 
   static Scalar of_int(DType dtype, std::int64_t value) noexcept;  ///< wraps into dtype
-  static Scalar of_float(DType dtype, double value) noexcept;      ///< rounds to f32 where asked
+  static Scalar of_float(DType dtype, double value) noexcept;  ///< rounds to f32 if dtype is f32
   /// Bit equality: NaN equals itself, -0 differs from 0.
   friend bool operator==(const Scalar& a, const Scalar& b) noexcept {
     return a.dtype == b.dtype && a.i == b.i &&
@@ -128,12 +130,12 @@ struct Scalar {
   }
 };
 
-/// The value of an op on constants of its operand type, bit for bit what compiled code gives (any
-/// NaN for a NaN).
+/// The value of an op on constants of its operand type, bit for bit the result of compiled code
+/// (any NaN for a NaN).
 [[nodiscard]] Scalar fold_op(Op op, std::span<const Scalar> args);
-/// Conversion as compiled code does it: float to integer truncates and saturates (NaN is 0),
-/// integers wrap, to bool is "nonzero", anything to f16/bf16 goes through f32 and rounds to nearest
-/// even (the Scalar then holds the rounded value).
+/// Conversion as in compiled code: float to integer truncates and saturates (NaN is 0), integers
+/// wrap, to bool is "nonzero", conversions to f16/bf16 go through f32 and round to nearest even
+/// (the Scalar then holds the rounded value).
 [[nodiscard]] Scalar convert(const Scalar& value, DType to) noexcept;
 /// The neutral element of an accumulation: add 0, mul 1, max lowest, min highest, and true, or
 /// false.

@@ -31,7 +31,7 @@ class PrimBuilder {
   PrimBuilder(const PrimBuilder&) = delete;
   PrimBuilder& operator=(const PrimBuilder&) = delete;
 
-  /// Whether PrimOp::scale, and tables of 16 entries, may be used.
+  /// True if PrimOp::scale, and tables of 16 entries, may be used.
   [[nodiscard]] bool has_avx512() const noexcept { return isa_ >= Isa::avx512; }
   [[nodiscard]] Isa isa() const noexcept { return isa_; }
   [[nodiscard]] PrimValue param(std::uint32_t k) { return {this, k, function_.params.at(k)}; }
@@ -142,15 +142,15 @@ inline PrimValue operator!=(PrimValue a, PrimValue b) {
 inline PrimValue select(PrimValue condition, PrimValue yes, PrimValue no) {
   return yes.in->push(PrimOp::select, yes.type, {condition, yes, no});
 }
-/// a < b ? b : a, so a where either is NaN or both are zeros.
+/// a < b ? b : a; therefore a where either is NaN or both are zeros.
 inline PrimValue larger(PrimValue a, PrimValue b) {
   return a.in->push(PrimOp::larger, a.type, {a, b});
 }
-/// b < a ? b : a, likewise.
+/// b < a ? b : a; therefore a where either is NaN or both are zeros.
 inline PrimValue smaller(PrimValue a, PrimValue b) {
   return a.in->push(PrimOp::smaller, a.type, {a, b});
 }
-/// The value itself when it has that type already.
+/// The value itself when its type is already `to`.
 inline PrimValue cast(PrimValue a, DType to) {
   return a.type == to ? a : a.in->push(PrimOp::cast, to, {a});
 }
@@ -171,11 +171,11 @@ inline PrimValue fma(PrimValue a, PrimValue b, PrimValue c) {
   return call("__builtin_fmaf", "__builtin_fma", {a, b, c});
 }
 inline PrimValue magnitude(PrimValue a) { return call("__builtin_fabsf", "__builtin_fabs", {a}); }
-/// To the nearest whole number, of two the even one.
+/// Rounds to the nearest whole number, ties to even.
 inline PrimValue rint(PrimValue a) { return call("__builtin_rintf", "__builtin_rint", {a}); }
 
-/// Functions that are made when they are first asked for, and stay. Any thread. To be held where
-/// they are never destroyed, as compiles may run during exit.
+/// Functions that are made on first use, and kept. Any thread. Owners must never be destroyed, as
+/// compiles may run during exit.
 template <std::size_t count>
 class MadeFunctions {
  public:

@@ -1,4 +1,4 @@
-// See value/primitive_eval.hpp. Every instruction is one IEEE or integer operation of the host,
+// See value/primitive_eval.hpp. An instruction is a single IEEE or integer operation of the host,
 // rounded to its type.
 #include "jit/value/primitive_eval.hpp"
 
@@ -136,7 +136,7 @@ float dot_bf16(const Scalar& a, const Scalar& b, float sum) {
   return sum;
 }
 
-/// The value of an instruction that has one.
+/// The value of an instruction with a result.
 Scalar value_of(const Prim& prim, const Scalar& a, const Scalar& b, const Scalar& c) {
   switch (prim.op) {
     case PrimOp::constant:

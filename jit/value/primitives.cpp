@@ -18,8 +18,8 @@ namespace {
 using V = PrimValue;
 using Args = std::array<V, 3>;
 
-/// The unsigned type that arithmetic of integer type `t` happens in: it wraps, and narrow types
-/// keep its low bits.
+/// The unsigned type for arithmetic of integer type `t`: the type wraps, and narrow types keep the
+/// low bits.
 DType wide(DType t) { return size_of(t) == 8 ? DType::u64 : DType::u32; }
 V widen(V a) { return cast(a, wide(a.type)); }
 V wrapping_neg(V a) { return cast(like(widen(a), 0) - widen(a), a.type); }
@@ -111,12 +111,13 @@ V integer_op(Op op, const Args& v) {
   }
 }
 
-// libgccjit 12 vectorises rint alone among the builtins that make numbers whole.
+// Among the builtins that round to whole numbers, libgccjit 12 vectorises only rint.
 V floating_floor(V a) {
   const V nearest = rint(a);
   return select(a < nearest, nearest - like(a, 1), nearest);
 }
-/// By its bits: GCC 12 makes -(a b) - c of -(a b + c), which is 0 where that is -0.
+/// Negates by the sign bit: GCC 12 makes -(a b) - c of -(a b + c), which is 0 where the correct
+/// result is -0.
 V negated(V a) {
   const V bits = same_bits(a, real_format(a.type).bits);
   return flip_sign(a, like(bits, 1) << static_cast<int>(8 * size_of(a.type) - 1));
@@ -218,7 +219,8 @@ V threefry(V key, V counter, int rounds) {
   return cast(x0, DType::u64) | (cast(x1, DType::u64) << 32);
 }
 
-/// Those of one NaN for all of them, as it depends on the machine which one an operation gives.
+/// The bits, with a single NaN for all NaNs, as the payload of an operation's NaN depends on the
+/// machine.
 V bits_of(V a) {
   const V bits = same_bits(a, real_format(a.type).bits);
   return select(is_nan(a), like(bits, size_of(a.type) == 8 ? 0x7ff8000000000000 : 0x7fc00000),

@@ -1,6 +1,6 @@
-// What each operation and conversion of the loop IR means, written once for every emitter: a small
-// function in a straight-line language that any machine can do (no trap, nothing undefined). An
-// emitter prints or builds only these primitives. Pure functions; any thread.
+// The meaning of each operation and conversion of the loop IR, written once for all emitters: a
+// small function in a straight-line language that any machine can execute (no trap, no undefined
+// behaviour). An emitter prints or builds only these primitives. Pure functions; any thread.
 #pragma once
 
 #include <array>
@@ -15,8 +15,7 @@
 
 namespace heddle::jit {
 
-/// The type a value has in generated code: f16 and bf16 are their 16 bits, everything else is
-/// itself.
+/// The type of a value in generated code: f16 and bf16 are their 16 bits, other types stay.
 constexpr DType machine_type(DType t) noexcept { return is_storage_only(t) ? DType::u16 : t; }
 
 enum class PrimOp : std::uint8_t {
@@ -36,16 +35,17 @@ enum class PrimOp : std::uint8_t {
   le,
   eq,
   ne,
-  larger,    ///< f32, f64: the second where the first < it, else the first (NaN, equal ones)
-  smaller,   ///< f32, f64: the second where it < the first, else the first
-  scale,     ///< f32, f64: the first times two to the second, a whole number; rounded once
-  table,     ///< `entries`, as many as a power of two, of f32; for `lookup` alone
-  lookup,    ///< the entry of a table at an u32, modulo their number
-  pairs,     ///< i32, of two: the sum of the products of their halves, each an i16
-  dot2,      ///< i32, of three: that, and the third
-  dot4,      ///< i32, of three: the third, and the products of u8 of the first and i8 of the second
+  larger,    ///< f32, f64: second if first < second, otherwise first (NaN, equal operands)
+  smaller,   ///< f32, f64: second if second < first, otherwise first
+  scale,     ///< f32, f64: first times two to the power of second, a whole number; rounded once
+  table,     ///< `entries`, a power of two of f32 values; for `lookup` only
+  lookup,    ///< the entry of a table at a u32, modulo the number of entries
+  pairs,     ///< i32, of two operands: the sum of the products of their i16 halves
+  dot2,      ///< i32, of three operands: `pairs` plus the third
+  dot4,      ///< i32, of three operands: the third plus products of u8 of the first and i8 of the
+             ///< second
   dot_bf16,  ///< f32, of two i32 and an f32: as Op::dot_bf16
-  select,    ///< (bool, T, T): the second if the first, else the third
+  select,    ///< (bool, T, T): the second if the first is true, otherwise the third
   cast,  ///< to `type`: integers wrap, a float is in the range of the integer, to f32 rounds once
   bits,  ///< the same bits as another type of that size
   call,  ///< `function`: a compiler builtin ("__builtin_...") or a function of the C library
@@ -56,17 +56,17 @@ enum class PrimOp : std::uint8_t {
   end_loop,
 };
 
-/// One instruction. Operands are positions: parameters first, then instructions.
+/// An instruction. Operands are positions: parameters first, then instructions.
 struct Prim {
   PrimOp op = PrimOp::constant;
-  DType type = DType::f32;  ///< the result's
+  DType type = DType::f32;  ///< of the result
   std::array<std::uint32_t, 3> args{};
   Scalar scalar;                   // constant
   std::string_view function;       // call; has static lifetime
   std::span<const float> entries;  // table; has static lifetime
 };
 
-/// How many operands `op` takes; of a call, what its callee takes.
+/// The number of operands of `prim`; for a call, of its callee.
 [[nodiscard]] std::uint32_t num_operands(const Prim& prim) noexcept;
 
 struct PrimFunction {
@@ -76,10 +76,10 @@ struct PrimFunction {
   std::vector<Prim> code;
   std::uint32_t value = 0;  ///< position of the result
 
-  /// The function is one infix, prefix or conversion instruction on its parameters in order: an
-  /// emitter may write it in place.
+  /// True if the function is a single infix, prefix or conversion instruction on its parameters in
+  /// order: an emitter may write the instruction in place.
   [[nodiscard]] bool is_single() const noexcept;
-  /// The function returns its parameter `value` untouched.
+  /// True if the function returns its parameter `value` unchanged.
   [[nodiscard]] bool is_pass_through() const noexcept { return code.empty(); }
   [[nodiscard]] DType type_of(std::uint32_t position) const noexcept {
     return position < params.size() ? params[position] : code[position - params.size()].type;
@@ -87,15 +87,15 @@ struct PrimFunction {
 };
 
 /// `op` on operands of type `operands` (OpTyping::operands); all types are compute types. `isa`:
-/// for vectors of that machine, whose instructions it may have (PrimOp::scale, tables of 16
-/// entries, sums of products), to the same bits; scalars see none of them. Made once, for all
-/// threads.
+/// for vectors of such a machine, whose instructions the function may use (PrimOp::scale, tables of
+/// 16 entries, sums of products), with the same bits; scalar code passes Isa::none. Made once, for
+/// all threads.
 [[nodiscard]] const PrimFunction& op_function(Op op, DType operands, Isa isa = Isa::none);
 /// Conversion between two different types, as convert() of value/ops.hpp; f16 and bf16 are
 /// machine_type.
 [[nodiscard]] const PrimFunction& cast_function(DType from, DType to);
-/// f32 to f16 and back, to the same bits as both conversions in half of their steps: compilers take
-/// as much less time over chains of roundings.
+/// f32 to f16 and back, to the same bits as the two conversions, in half of their steps: compilers
+/// need proportionally less time for chains of roundings.
 [[nodiscard]] const PrimFunction& half_rounding_function();
 
 }  // namespace heddle::jit

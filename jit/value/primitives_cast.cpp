@@ -12,8 +12,9 @@ namespace {
 
 using V = PrimValue;
 
-/// Truncates toward zero, saturates at the ends of `to`; NaN is 0. Both ends are exact in `a`. What
-/// becomes 0 is 0 before: of float(integer(a)) GCC 12 makes trunc(a), which is -0 of -0.5.
+/// Truncates toward zero, saturates at the ends of `to`; NaN is 0. Both ends are exact in `a`.
+/// Operands whose result is 0 are replaced by 0 before the conversion: GCC 12 makes trunc(a) of
+/// float(integer(a)), which is -0 for -0.5.
 V saturate(V a, DType to) {
   PrimBuilder& in = *a.in;
   const bool is_signed = info(to).is_signed;
@@ -28,13 +29,13 @@ V saturate(V a, DType to) {
   return select(end <= a, highest, select(below, lowest, cast(inside, to)));
 }
 
-/// So many units of binary16's subnormals as binary32 bits. Few processors convert u32.
+/// `count` units of binary16's subnormals, as binary32 bits. Few processors convert u32.
 V half_units(V count) {
   const V units = cast(cast(count, DType::i32), DType::f32);
   return same_bits(units * units.in->constant(DType::f32, 0x1p-24), DType::u32);
 }
 
-/// The magnitude of a subnormal binary16, in such units: adding one half leaves them in the low
+/// The magnitude of a subnormal binary16, in its units: adding a half leaves the units in the low
 /// bits, rounded by the hardware.
 V subnormal_half(V magnitude) {
   const V half = magnitude.in->constant(DType::f32, 0.5);
@@ -71,11 +72,11 @@ V from_half(V h) {
   return same_bits(sign | magnitude, DType::f32);
 }
 
-/// binary32 rounded to what binary16 holds, as float(Float16(float)).
+/// binary32 rounded to a binary16 value, as float(Float16(float)).
 V round_to_half(V a) {
   const V x = same_bits(a, DType::u32);
   const V magnitude = x & like(x, 0x7fffffff);
-  const V kept = like(x, 0xffffe000);  // the bits that binary16 has
+  const V kept = like(x, 0xffffe000);  // the bits of binary16
   const V nan = (magnitude & kept) | like(x, 0x400000);
   const V normal = (magnitude + like(x, 0xfff) + ((magnitude >> 13) & like(x, 1))) & kept;
   const V subnormal = half_units(subnormal_half(magnitude));

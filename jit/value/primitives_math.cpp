@@ -13,13 +13,13 @@ using V = PrimValue;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// The coefficients of one polynomial per type.
+/// The coefficients of a polynomial for both types.
 struct Polynomials {
   std::span<const double> f32, f64;
 };
 V polynomial(const Polynomials& c, V x) { return horner(x, x.type == DType::f32 ? c.f32 : c.f64); }
 
-/// One of two constants by the type of `like`.
+/// The constant for the type of `like`.
 V pick(V like, double f32, double f64) { return real(like, like.type == DType::f32 ? f32 : f64); }
 
 // e^r on [-ln 2 / 2, ln 2 / 2]: relative errors 2^-28.2 and 2^-57.9.
@@ -69,7 +69,7 @@ constexpr std::array<double, 20> log_f64{
     0x1.b3861447e8504p-5, -0x1.f69d2312c1365p-5, 0x1.dd7c8298f0f6cp-5, -0x1.b18e55e485a3fp-6};
 constexpr Polynomials log_poly{log_f32, log_f64};
 
-// (log2(1 + f) - f / ln 2) / f^2, there: 2^-26.2 and 2^-55.3.
+// (log2(1 + f) - f / ln 2) / f^2, on the same interval: 2^-26.2 and 2^-55.3.
 constexpr std::array<double, 9> log2_f32{-0x1.715476p-1, 0x1.ec708ap-2,  -0x1.7156c8p-2,
                                          0x1.2780dp-2,   -0x1.eb6aaap-3, 0x1.a2d478p-3,
                                          -0x1.819062p-3, 0x1.7d28c4p-3,  -0x1.dea8aep-4};
@@ -99,7 +99,8 @@ V reduced_exp(V x, const Rounded& k) {
 
 V per_ln2(V like) { return pick(like, 0x1.715476p0, 0x1.71547652b82fep0); }
 
-/// log(1 + f) and its likes need a positive normal x; this puts right what is none.
+/// log(1 + f) and similar need a positive normal x; the function supplies the results for other
+/// arguments.
 V log_specials(V a, V result) {
   const V zero = like(a, 0);
   const V below = select(a < zero, real(a, std::numeric_limits<double>::quiet_NaN()), a);
@@ -144,7 +145,7 @@ V sign_bit(V a) {
   return bits & (like(bits, 1) << static_cast<int>(8 * size_of(a.type) - 1));
 }
 
-// Adding the highest bit flips it. As an exclusive or GCC 12 would take it for one of floats, and
+// Adding the highest bit flips it. GCC 12 would take an exclusive or for a float operation, and
 // make sign == 0 of flip_sign(a, sign) == a.
 V flip_sign(V a, V sign) {
   return same_bits(same_bits(a, real_format(a.type).bits) + sign, a.type);
@@ -165,15 +166,15 @@ Rounded round_at_most(V x, V scale, std::int64_t offset, std::int64_t k_max) {
 }
 
 Fraction split_fraction(V x, std::int64_t offset, std::int64_t k_max) {
-  // An fma where an addition would do: where reassociation is allowed, it would undo these.
+  // fma instead of addition: with reassociation allowed, compilers would undo additions here.
   const Rounded k = round_at_most(x + x, real(x, 0.5), offset, k_max);
   return {k, fma(k.value + k.value, real(x, -0.5), x)};
 }
 
 V scale_by_power(V p, const Rounded& k) {
   if (p.in->has_avx512()) return p.in->push(PrimOp::scale, p.type, {p, k.value});
-  // In two factors: 2^k itself may be infinite or subnormal. The first product is exact.
-  // The bits of `magic` are all above those that become an exponent.
+  // In two factors: 2^k itself may be infinite or subnormal. The first product is exact. The bits
+  // of `magic` are all above the bits that become an exponent.
   const RealFormat& format = real_format(p.type);
   const V biased = same_bits(k.shifted, format.bits);
   const V half = biased >> 1;
@@ -201,8 +202,8 @@ Split split_exponent(V x) {
   return {m, k};
 }
 
-// Beyond the highest k the polynomials grow on, and results are infinite. Below the lowest argument
-// results are 0.
+// Above the highest k the polynomials continue to grow, and results are infinite. Below the lowest
+// argument results are 0.
 V math_exp(V a) {
   const RealFormat& format = real_format(a.type);
   const V x = at_least(a, a.type == DType::f32 ? -104 : -746);
@@ -236,7 +237,7 @@ V math_log2(V a) {
 }
 
 V math_tanh(V a) {
-  // Near 0 an odd polynomial, else 1 - 2 / (e^2x + 1), whose second term is below 1/2.
+  // Near 0 an odd polynomial, otherwise 1 - 2 / (e^2x + 1), where the second term is below 1/2.
   const V x = magnitude(a);
   const V square = x * x;
   const V near = fma(x * square, polynomial(tanh_poly, square), x);

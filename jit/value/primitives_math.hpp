@@ -1,10 +1,10 @@
-// exp, log, sin and the like as straight lines of exact-by-definition steps: IEEE operations, fma,
-// integer operations and selects. So their bits are the same from every compiler, in scalar and in
-// vector code of any width, and when folded; and compilers vectorise the loops around them. The
-// bounds of their errors are in jit/README.md. Pure functions on a builder; one thread.
+// exp, log, sin and the like as straight lines of exactly defined steps: IEEE operations, fma,
+// integer operations and selects. Their bits are therefore the same from every compiler, in scalar
+// code, in vector code of any width, and when folded; and compilers vectorise the loops around
+// them. The bounds of their errors are in jit/README.md. Pure functions on a builder; one thread.
 //
-// fma is used wherever it saves a rounding: it is one instruction on x86-64-v3, AArch64 and GPUs;
-// elsewhere the C library's is exact too, though slow. Coefficients: tools/coefficients.sollya.
+// fma is used wherever it saves a rounding: x86-64-v3, AArch64 and GPUs have an fma instruction;
+// elsewhere the C library's fma is exact too, though slow. Coefficients: tools/coefficients.sollya.
 #pragma once
 
 #include <span>
@@ -23,11 +23,11 @@ namespace heddle::jit {
 [[nodiscard]] PrimValue math_cos(PrimValue a);
 [[nodiscard]] PrimValue math_pow(PrimValue a, PrimValue b);
 
-/// What the functions above need to know of a floating type.
+/// The properties of a floating type that the functions above need.
 struct RealFormat {
-  DType bits;              ///< the unsigned type of its size
+  DType bits;              ///< the unsigned type of equal size
   int mantissa;            ///< explicit bits of the significand
-  std::int64_t bias;       ///< the exponent's
+  std::int64_t bias;       ///< of the exponent
   std::int64_t sqrt_half;  ///< the bits of sqrt(1/2) rounded down
   double magic;            ///< 1.5 * 2^mantissa: adding it rounds to an integer in the low bits
   double normal_min;
@@ -40,12 +40,12 @@ struct RealFormat {
 [[nodiscard]] PrimValue exp_polynomial(PrimValue r);
 /// e^x for x in [-60, 60]: no exponent leaves the range of normal numbers.
 [[nodiscard]] PrimValue small_exp(PrimValue x);
-/// The greater of the two; NaN stays.
+/// The greater of the two; NaN stays NaN.
 [[nodiscard]] PrimValue at_least(PrimValue a, double lowest);
-/// The sign bit alone, as an integer.
+/// Only the sign bit, as an integer.
 [[nodiscard]] PrimValue sign_bit(PrimValue a);
-/// `a` with its sign flipped where the integer `sign`, which has no other bits, has its highest
-/// one.
+/// `a` with its sign flipped where the highest bit of the integer `sign` is set; all other bits of
+/// `sign` must be 0.
 [[nodiscard]] PrimValue flip_sign(PrimValue a, PrimValue sign);
 
 /// The nearest integer k to a number: `shifted` has k + offset in its low bits (modulo 2^mantissa),
@@ -54,12 +54,12 @@ struct Rounded {
   PrimValue shifted;
   PrimValue value;
 };
-/// Rounds scale * x < 2^(mantissa - 1), together with k once. 0 <= offset <= 4 * bias.
+/// Rounds scale * x < 2^(mantissa - 1), in a single rounding with k. 0 <= offset <= 4 * bias.
 [[nodiscard]] Rounded round_scaled(PrimValue x, PrimValue scale, std::int64_t offset = 0);
-/// The same for x from below 0 to infinity, but that k is at most `k_max`.
+/// round_scaled() for x from below 0 to infinity, with k limited to `k_max`.
 [[nodiscard]] Rounded round_at_most(PrimValue x, PrimValue scale, std::int64_t offset,
                                     std::int64_t k_max);
-/// x = k + rest with |rest| <= 1/2, unless k is bounded as above.
+/// x = k + rest with |rest| <= 1/2, unless k is limited by `k_max`.
 struct Fraction {
   Rounded k;
   PrimValue rest;

@@ -1,5 +1,5 @@
 // See value/primitives_math.hpp: erf. In f32 by a table: AVX-512 looks sixteen numbers up at once,
-// in a third of the time that exp takes for it. Pure.
+// in a third of the time of exp. Pure.
 #include "jit/value/primitives_math.hpp"
 
 #include <array>
@@ -13,11 +13,11 @@ using V = PrimValue;
 constexpr std::size_t places = 16;
 using Column = std::array<float, places>;
 
-// For |x| in [0, 3.93], where erf is 1 in f32: erf(centre + r) = base + r q(r), with the centre
-// near place * 0.254. Centres are such that their erf is nearly a number of f32 (after Gal,
-// "Computing elementary functions: a new approach for achieving high accuracy and good
-// performance", 1986): no error of the base is left. At place 0 the base is |x| itself, so that
-// small numbers keep all of their bits.
+// For |x| in [0, 3.93], beyond which erf is 1 in f32: erf(centre + r) = base + r q(r), with the
+// centre near place * 0.254. Centres are chosen such that their erf is almost exactly an f32 number
+// (after Gal, "Computing elementary functions: a new approach for achieving high accuracy and good
+// performance", 1986): the base has no error. At place 0 the base is |x| itself, so small numbers
+// keep all bits.
 constexpr double last = 3.93;
 constexpr double places_per_unit = 0x1.f7efep1;
 constexpr Column centres{0.0f,          0x1.82ff4p-3f, 0x1.f15afcp-2f, 0x1.8616f6p-1f,
@@ -47,11 +47,11 @@ constexpr std::array<Column, 5> coefficients{
       0x1.671622p-8f, 0x1.35d0dep-9f, 0x1.b49a54p-11f, 0x1.00db1ep-12f, 0x1.8371eep-13f,
       0x1.486378p-13f}}};
 
-/// Entries of columns at one place. Where a vector has eight lanes, a column is two tables.
+/// Entries of columns at a place. For vectors of eight lanes, a column is two tables.
 class Place {
  public:
-  /// `shifted`: the place, and the magic number of rounding. Floats are compared, as AVX2 has no
-  /// such instruction for whole numbers without sign.
+  /// `shifted`: the place plus the magic number of rounding. The comparison is of floats, as AVX2
+  /// has no comparison of unsigned integers.
   explicit Place(V shifted) : index_(same_bits(shifted, DType::u32)), is_upper_(index_) {
     constexpr double half = places / 2;
     if (in().has_avx512()) return;
@@ -97,7 +97,7 @@ constexpr std::array<double, 19> tail{
     0x1.1793e19110c1ap-30,  -0x1.a1fc8ccaa4c43p-35, 0x1.247b85fc9b37ap-40};
 
 V erf_by_polynomials(V a) {
-  // Near 0 an odd polynomial, else 1 - e^p(x).
+  // Near 0 an odd polynomial, otherwise 1 - e^p(x).
   const V x = magnitude(a);
   const V near = fma(x, horner(x * x, near_0), x);
   const V far = like(a, 1) - small_exp(horner(smaller(x, like(a, 6)), tail));

@@ -1,10 +1,11 @@
 // See value/primitives_math.hpp: sin and cos, exact in their reduction for every argument. Pure.
 //
 // The reduction is that of Payne and Hanek ("Radian reduction for trigonometric functions", SIGNUM
-// Newsletter 18, 1983): of the product x / 2 pi only the fraction counts, so bits of 1 / 2 pi whose
-// product with x is a whole number are left out, and a few pieces of the rest suffice. Which pieces
-// depends on the exponent of x. Here a chain of selects takes them, for wide ranges of exponents:
-// loops stay vectors, where a table would be gathered and a rare branch would make them scalar.
+// Newsletter 18, 1983): only the fraction of the product x / 2 pi counts, so bits of 1 / 2 pi whose
+// product with x is a whole number are left out, and a few pieces of the remaining bits suffice.
+// The choice of pieces depends on the exponent of x. Here a chain of selects takes the pieces, for
+// wide ranges of exponents: loops stay vectors, where a table would need gathers and a rare branch
+// would make the loops scalar.
 #include "jit/value/primitives_math.hpp"
 
 #include <array>
@@ -42,8 +43,8 @@ struct Reduced {
 /// x f32 -> the angle in f64.
 Reduced reduce_single(V magnitude_f32) {
   const V x = cast(magnitude_f32, DType::f64);
-  // 24 bits of x times 29 bits are exact. A range begins where the bits of its pieces begin to
-  // make fractions of turns, and ends where the first product outgrows `magic`.
+  // The products of 24 bits of x and 29 bits are exact. A range begins where the bits of its pieces
+  // begin to make fractions of turns, and ends where the first product outgrows `magic`.
   constexpr std::array<int, 3> range_begins{51, 79, 107};
   constexpr int x_bits = 24;
   constexpr int piece_bits = 29;
@@ -107,7 +108,7 @@ Pieces pieces_double(V x) {
 }
 
 /// A sum of terms below 1/2 as three words. The first two are whole multiples of 2^-49 and 2^-98,
-/// so that their sums are exact; what is left is below 2^-99 a term (after Rump, Ogita and Oishi,
+/// so their sums are exact; the remainder is below 2^-99 per term (after Rump, Ogita and Oishi,
 /// "Accurate floating-point summation", SIAM J. Sci. Comput. 31, 2008).
 struct GridSum {
   V high;
@@ -149,7 +150,7 @@ Reduced reduce_double(V magnitude_f64) {
   const V angle = turns.sum * two_pi;
   const V low = fma(turns.error + sum.low, two_pi, fma(turns.sum, two_pi, -angle));
   const V reduced = angle + fma(turns.sum, real(x, 0x1.1a62633145c07p-52), low);
-  // Below pi / 4 there is nothing to reduce; products of tiny numbers would lose bits.
+  // Arguments below pi / 4 need no reduction; products of tiny numbers would lose bits.
   const V near = magnitude_f64 < real(x, 0x1.8p-1);
   return {select(near, magnitude_f64, reduced), same_bits(quarter.shifted, DType::u64)};
 }

@@ -6,22 +6,22 @@ namespace {
 
 using V = PrimValue;
 
-/// Bits of an u32 as the signed number that they are.
+/// Bits of a u32 as a signed number.
 V signed_part(V word, int from, int bits) {
   const V sign = like(word, std::int64_t{1} << (bits - 1));
   const V part = (word >> from) & like(word, (std::int64_t{1} << bits) - 1);
   return (part ^ sign) - sign;
 }
 
-/// An f32 without its fraction where it is subnormal.
+/// An f32; a subnormal becomes a zero of the same sign.
 V flushed(V x) {
   const V bits = same_bits(x, DType::u32);
   const V is_small = (bits & like(bits, 0x7f800000)) == like(bits, 0);
   return same_bits(select(is_small, bits & like(bits, 0x80000000), bits), DType::f32);
 }
 
-/// a * b + sum, rounded once, and 0 if it is subnormal when it is rounded as if exponents had no
-/// end. Rounded to the least normal number, it may have been.
+/// a * b + sum, rounded once; 0 if the result, rounded with an unbounded exponent range, is
+/// subnormal. A result equal to the least normal number may have been such a subnormal.
 V flushed_fma(V a, V b, V sum) {
   const V made = fma(a, b, sum);
   const V bits = same_bits(made, DType::u32);
@@ -34,8 +34,8 @@ V flushed_fma(V a, V b, V sum) {
       same_bits(select(is_least & was_less, bits & like(bits, 0x80000000), bits), DType::f32));
 }
 
-/// Intel 64 and IA-32 Architectures Software Developer's Manual, VDPBF16PS. Processors of AMD give
-/// the same bits.
+/// Intel 64 and IA-32 Architectures Software Developer's Manual, VDPBF16PS. AMD processors give the
+/// same bits.
 V dot_bf16(V a, V b, V sum) {
   if (a.in->isa() >= Isa::avx512_bf16) return a.in->push(PrimOp::dot_bf16, DType::f32, {a, b, sum});
   const V x = cast(a, DType::u32), y = cast(b, DType::u32);

@@ -13,7 +13,7 @@ inline constexpr int threefry_light_rounds = 12;
 inline constexpr std::array<int, 8> threefry_rotations{13, 15, 26, 6, 17, 29, 16, 24};
 inline constexpr std::uint32_t threefry_parity = 0x1bd11bdau;
 
-/// `key` and `counter` hold word 0 in their low half; so does the result.
+/// `key`, `counter` and the result hold word 0 in their low half.
 constexpr std::uint64_t threefry2x32(std::uint64_t key, std::uint64_t counter,
                                      int rounds) noexcept {
   const auto low = [](std::uint64_t v) { return static_cast<std::uint32_t>(v); };

@@ -1,5 +1,5 @@
-// See vector/dependence.hpp. The tests are those of the textbooks (Banerjee's bounds, the greatest
-// common divisor), axis by axis, with the distances that the axes leave in common.
+// See vector/dependence.hpp. The tests are the textbook tests (Banerjee's bounds, the greatest
+// common divisor), axis by axis, restricted to the distances that all axes allow.
 #include "jit/vector/dependence.hpp"
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace heddle::jit {
 namespace {
 
-/// Pairs of accesses to one place that are looked at, per loop: beyond, they are taken to meet.
+/// The most pairs of accesses to a place that are tested, per loop: further pairs are assumed to
+/// meet.
 constexpr std::size_t pairs_max = 4096;
 
 struct Access {
@@ -32,14 +33,15 @@ Int128 floor_div(Int128 a, Int128 b) { return a / b - (a % b != 0 && (a < 0) != 
 Int128 magnitude(Int128 v) { return v < 0 ? -v : v; }
 Int128 gcd(Int128 a, Int128 b) { return b == 0 ? magnitude(a) : gcd(b, a % b); }
 
-/// Whether accesses of two iterations of one loop meet.
+/// Tests whether accesses of two iterations of a loop meet.
 class Meeting {
  public:
   Meeting(VarId loop, const std::map<VarId, Range>& outer, const std::map<VarId, Range>& own)
       : loop_(loop), outer_(outer), own_(own) {}
 
   bool operator()(const Access& a, const Access& b) const {
-    if (a.whole || b.whole || a.at.size() != b.at.size()) return true;  // of sizes, one is flat
+    // different sizes: one access is flat
+    if (a.whole || b.whole || a.at.size() != b.at.size()) return true;
     const auto [first, last] = own_.at(loop_);
     const Int128 most = static_cast<Int128>(last) - first;
     Distances common{-most, most};
@@ -59,13 +61,13 @@ class Meeting {
     std::int64_t a = 0, b = 0;
   };
 
-  /// False where the subscripts are never equal: not at any distance in `common`, which loses
-  /// those that it knows to be impossible.
+  /// Returns false where the subscripts are equal at no distance in `common`; removes impossible
+  /// distances from `common`.
   bool narrow(const Affine& a, const Affine& b, Distances& common) const {
     std::map<std::pair<AffineTerm::Kind, std::uint32_t>, Coefficients> terms;
     for (const AffineTerm& term : a.terms) terms[{term.kind, term.id}].a = term.coefficient;
     for (const AffineTerm& term : b.terms) terms[{term.kind, term.id}].b = term.coefficient;
-    // a's subscript less b's, both at a's iteration: what the terms may make of it.
+    // The range of a's subscript minus b's, both at a's iteration.
     const Int128 constant = static_cast<Int128>(a.constant) - b.constant;
     Interval rest{constant, constant};
     Int128 divisor = 0;
@@ -84,18 +86,18 @@ class Meeting {
       if (own != own_.end() && id == loop_) {
         moves = of;
         if (difference != 0) add(difference, own->second);
-      } else if (own != own_.end()) {  // its iterations have nothing to do with one another
+      } else if (own != own_.end()) {  // iterations of inner loops are unrelated
         add(of.a, own->second);
         add(-static_cast<Int128>(of.b), own->second);
       } else if (difference != 0) {
-        if (outer == outer_.end()) return true;  // a static index: anything
+        if (outer == outer_.end()) return true;  // a static index: any value
         add(difference, outer->second);
       }
     }
     return !fits || solve(moves, rest, constant, divisor, common);
   }
 
-  /// moves.b * distance = a value of `rest`, which is `constant` and multiples of `divisor`.
+  /// moves.b * distance = a value of `rest`, which is `constant` plus multiples of `divisor`.
   static bool solve(Coefficients moves, Interval rest, Int128 constant, Int128 divisor,
                     Distances& common) {
     const Int128 step = moves.b;
@@ -110,8 +112,8 @@ class Meeting {
   }
 
   VarId loop_;
-  const std::map<VarId, Range>& outer_;  // the loops around
-  const std::map<VarId, Range>& own_;    // the loop and those in it
+  const std::map<VarId, Range>& outer_;  // the surrounding loops
+  const std::map<VarId, Range>& own_;    // the loop and the loops inside
 };
 
 class Finder {
@@ -166,7 +168,7 @@ class Finder {
         case StmtKind::prefetch:
           break;
         case StmtKind::loop:
-        case StmtKind::at:  // in each iteration anywhere in its range
+        case StmtKind::at:  // anywhere in its range, in each iteration
           if (is_vector(*stmt) || stmt->from >= stmt->to) break;
           own_[stmt->var] = {stmt->from, stmt->to - 1};
           collect(stmt->body);
@@ -178,7 +180,7 @@ class Finder {
           add({false, stmt->buffer}, {stmt->subscripts, true, false});
           break;
         case StmtKind::declare:
-          made_.insert(stmt->local);  // anew in each iteration
+          made_.insert(stmt->local);  // new in each iteration
           break;
         case StmtKind::assign:
           if (!stmt->subscripts.empty()) add({true, stmt->local}, {stmt->subscripts, true, false});
@@ -190,14 +192,14 @@ class Finder {
   void add(Place place, Access access) {
     if (place.is_block && made_.contains(place.id)) return;
     std::vector<Access>& known = accesses_[place];
-    // More than these are not looked at, so they need not be told apart.
+    // Beyond the limit no pairs are tested, so duplicates do no harm.
     const bool few = known.size() * known.size() <= pairs_max;
     if (!few || std::ranges::find(known, access) == known.end()) known.push_back(std::move(access));
   }
 
   const LanePlan& plan_;
   CarriedDependences& found_;
-  std::map<VarId, Range> outer_, own_;  // positions included
+  std::map<VarId, Range> outer_, own_;  // including positions
   std::set<LocalId> made_;
   Accesses accesses_;
 };

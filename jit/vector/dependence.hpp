@@ -1,5 +1,5 @@
-// Which loops carry a dependence through memory: an iteration touches an element that another one
-// writes. Pure; any thread.
+// Finds loops that carry a dependence through memory: an iteration touches an element that another
+// iteration writes. Pure; any thread.
 #pragma once
 
 #include <compare>
@@ -12,17 +12,17 @@
 
 namespace heddle::jit {
 
-/// What is in memory: a buffer, or a local block that is an array.
+/// A place in memory: a buffer, or a local block that is an array.
 struct Place {
   bool is_block = false;
   std::uint32_t id = 0;  ///< BufferId or LocalId
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 
-/// By the variable of each loop that carries any: the places that it carries dependences through.
-/// Exact where subscripts differ by constants (distance vectors); else by the bounds of what they
-/// reach and by common divisors, and on the safe side: a loop that is not here carries none.
-/// Places of different buffers are taken to be apart. What vector loops do is left out.
+/// By the variable of each loop with a dependence: the places through which it carries dependences.
+/// Exact where subscripts differ by constants (distance vectors). Otherwise derived from the bounds
+/// of subscripts and from common divisors, conservatively: a loop without an entry carries none.
+/// Places of different buffers are assumed to be disjoint. Accesses of vector loops are ignored.
 using CarriedDependences = std::map<VarId, std::set<Place>>;
 [[nodiscard]] CarriedDependences carried_dependences(const Loop& loop, const LanePlan& plan);
 

@@ -17,7 +17,7 @@ bool is_signed_integer(DType t) { return t == DType::i32 || t == DType::i64; }
 /// "ps", "pd"
 std::string_view packed(DType t) { return is_wide(t) ? "pd" : "ps"; }
 
-/// Comparison predicates, ordered and quiet; integers have the low bits of these.
+/// Comparison predicates, ordered and quiet; integers use the low bits of them.
 int predicate(PrimOp op, bool floating) {
   switch (op) {
     case PrimOp::lt:
@@ -165,14 +165,15 @@ std::string lane_instruction(const Prim& prim, const PrimFunction& function, con
         return fmt::format("vcmp{} ${}, %2, %1, %0", packed(operand), predicate(prim.op, true));
       return fmt::format("vpcmp{}{} ${}, %2, %1, %0", is_signed_integer(operand) ? "" : "u",
                          is_wide(operand) ? 'q' : 'd', predicate(prim.op, false));
-    // Where both are zero, or either is NaN, these give their second source: in this order %1.
+    // Where both sources are zero, or either is NaN, the instructions return their second source:
+    // in this order %1.
     case PrimOp::larger:
       return fmt::format("vmax{} %1, %2, %0", packed(prim.type));
     case PrimOp::smaller:
       return fmt::format("vmin{} %1, %2, %0", packed(prim.type));
     case PrimOp::scale:
       return fmt::format("vscalef{} %2, %1, %0", packed(prim.type));
-    // The index counts modulo the number of lanes.
+    // The instruction takes the index modulo the number of lanes.
     case PrimOp::lookup:
       return "vpermps %1, %2, %0";
     case PrimOp::pairs:

@@ -1,6 +1,6 @@
 // See vector/lane_transpose.hpp. Instructions: Intel 64 and IA-32 Architectures Software
-// Developer's Manual, volume 2. The interleaving ones work on each 16 bytes of a vector by
-// themselves.
+// Developer's Manual, volume 2. The interleaving instructions work on each 16 bytes of a vector
+// separately.
 #include "jit/vector/lane_transpose.hpp"
 
 #include <fmt/format.h>
@@ -32,7 +32,8 @@ class Network {
       }
       return std::move(shuffles_);
     }
-    std::vector<std::size_t> even, odd;  // parts of two groups: c of the lower ones, then the upper
+    // parts of two groups: c of the lower groups, then of the upper
+    std::vector<std::size_t> even, odd;
     for (const std::size_t group : {0U, 2U}) {
       for (std::size_t c = 0; c < quarter_; ++c) {
         even.push_back(parts(0x88, at(group, c), at(group + 1, c)));
@@ -53,11 +54,11 @@ class Network {
     shuffles_.push_back({std::move(instruction), first, second});
     return rows_ + shuffles_.size() - 1;
   }
-  /// Elements of two vectors in turn, of the lower or the upper half of each 16 bytes.
+  /// Interleaves elements of two vectors, from the lower or the upper half of each 16 bytes.
   std::size_t interleave(std::string_view half, std::size_t first, std::size_t second) {
     return add(fmt::format("vunpck{} %2, %1, %0", half), first, second);
   }
-  /// Two of the 16-byte parts of either vector.
+  /// Selects two of the 16-byte parts of each vector.
   std::size_t parts(int which, std::size_t first, std::size_t second) {
     return add(fmt::format("vshuff{} ${:#x}, %2, %1, %0", wide_ ? "64x2" : "32x4", which), first,
                second);
@@ -66,7 +67,7 @@ class Network {
     return add(fmt::format("vperm2f128 ${:#x}, %2, %1, %0", which), first, second);
   }
 
-  /// The columns of the rows from `row` on, as many rows as elements fit 16 bytes.
+  /// Makes the columns of the rows from `row` on, for as many rows as elements fit in 16 bytes.
   void columns_of(std::size_t row) {
     if (wide_) {
       made_.push_back(interleave("lpd", row, row + 1));

@@ -14,7 +14,8 @@ namespace {
 
 bool mentions(const Affine& index, VarId var) { return split_lane(index, var).second != 0; }
 
-/// Gives a local a value of 16 bits, or any value of bf16, which no vector is rounded to.
+/// True if the statement gives a local a value of 16 bits that lanes cannot round: any bf16, or an
+/// assigned f16.
 bool rounds_in_place(const Stmt& stmt) {
   return stmt.value && (stmt.value->dtype == DType::bf16 ||
                         (stmt.kind == StmtKind::assign && stmt.value->dtype == DType::f16));
@@ -57,7 +58,7 @@ class Planner {
     }
   }
 
-  /// Blocks that scalar code touches are arrays.
+  /// Marks blocks that scalar code touches as arrays.
   void scalar(const Stmt& stmt) {
     if (stmt.kind == StmtKind::assign && !stmt.subscripts.empty()) in_memory_.insert(stmt.local);
     if (!stmt.value) return;
@@ -85,7 +86,7 @@ class Planner {
       if (!stmt->value) continue;
       walk(*stmt->value, [&](const Value& v) {
         if (v.kind != ValueKind::local || v.subscripts.empty()) return;
-        // A value that all lanes share is scalar code.
+        // Scalar code computes a value that all lanes share.
         if (is_uniform(v, loop.var, {})) {
           in_memory_.insert(v.local);
         } else if (is_column(v.local, v.subscripts, loop)) {
@@ -97,7 +98,7 @@ class Planner {
     }
   }
 
-  /// Known when emitted.
+  /// True if the index is known when the code is emitted.
   bool is_fixed(const Affine& a) const {
     return std::ranges::all_of(a.terms, [this](const AffineTerm& term) {
       return term.kind == AffineTerm::Kind::loop && unrolled_.contains(term.id);
@@ -116,7 +117,7 @@ class Planner {
     if (uses_half(loop.body) && !has_half(target_)) return false;
     for (const StmtPtr& stmt : loop.body) {
       if (!stmt->value) continue;
-      // What is assigned may be a sum: those of f16 keep the order of plain loops.
+      // The assigned value may be a sum: f16 sums keep the order of plain loops.
       if (rounds_in_place(*stmt)) return false;
       const DType type = in_lanes(stmt->value->dtype);
       const bool is_mask = type == DType::bool_ && is_scalar(*stmt);
@@ -132,17 +133,17 @@ class Planner {
     return true;
   }
 
-  /// Sets a local that is no block.
+  /// True if the statement sets a local that is no block.
   static bool is_scalar(const Stmt& stmt) {
     return stmt.kind == StmtKind::declare ||
            (stmt.kind == StmtKind::assign && stmt.subscripts.empty());
   }
 
   struct ValueKinds {
-    bool is_uniform = false;  ///< the same in all lanes
-    bool is_vector = false;   ///< vector code makes it, or a copy of it in each lane
+    bool is_uniform = false;  ///< equal in all lanes
+    bool is_vector = false;   ///< vector code computes it, or lanes get copies of it
   };
-  /// `bytes`: of a lane.
+  /// `bytes`: size of a lane.
   ValueKinds kind_of(const Value& v, const Stmt& loop, std::size_t bytes,
                      const std::set<LocalId>& own) const {
     const VarId lane = loop.var;
@@ -203,7 +204,8 @@ std::set<LocalId> turnable_blocks(const Block& body, const Target& target) {
 
 LanePlan plan_lanes(const std::vector<BufferDecl>& buffers, const Block& body,
                     const Target& target) {
-  // Whether a block is in registers is known last; one that is an array has no columns to read.
+  // Planning finds out last whether a block is in registers; an array has no columns to read.
+  // Therefore planning repeats without the refused blocks.
   std::set<LocalId> turnable = turnable_blocks(body, target);
   for (;;) {
     Planner planner(buffers, body, target, turnable);

@@ -32,7 +32,8 @@ Target detect() {
   Target target;
   target.isa = native_isa();
   const auto known = [](int name, std::int64_t& bytes) {
-    if (const long found = sysconf(name); found > 0) bytes = found;  // 0 where it is not told
+    // 0 where the system does not report a size
+    if (const long found = sysconf(name); found > 0) bytes = found;
   };
   known(_SC_LEVEL1_DCACHE_SIZE, target.l1_bytes);
   known(_SC_LEVEL2_CACHE_SIZE, target.l2_bytes);

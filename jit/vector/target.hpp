@@ -1,5 +1,5 @@
-// What schedules and emitters know of the processor: vectors, registers, cache sizes. A value: part
-// of the compile options, and of what identifies compiled code. Any thread.
+// The properties of the processor that schedules and emitters use: vectors, registers, cache sizes.
+// A value: part of the compile options, and of the key of compiled code. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace heddle::jit {
 
-/// What memory is moved by, on all processors that kernels are scheduled for.
+/// The unit of memory transfers, on all processors that kernels are scheduled for.
 inline constexpr std::int64_t cache_line_bytes = 64;
 
-/// The work of a part, on all machines.
+/// The usual sum_bytes, on all machines.
 inline constexpr std::int64_t sum_bytes_usual = std::int64_t{128} << 10;
 
 /// A value of a KernelProfile, in the order of a target's text.
@@ -38,42 +38,42 @@ inline constexpr KernelValue kernel_values[] = {
 struct Target {
   Isa isa = Isa::none;
   std::int64_t l1_bytes = 32 << 10;   ///< data cache of a core
-  std::int64_t l2_bytes = 512 << 10;  ///< a core's
-  std::int64_t l3_bytes = 8 << 20;    ///< as one core sees it
-  /// What a block of a long sum loads, that may run beside the others. The order of a sum follows
-  /// from it, so it is the same on all machines (W1); tests have small ones.
+  std::int64_t l2_bytes = 512 << 10;  ///< per core
+  std::int64_t l3_bytes = 8 << 20;    ///< as seen by a core
+  /// Bytes loaded by a block of a long sum; blocks may run in parallel. The order of a sum follows
+  /// from the value, so it is the same on all machines (W1); tests use small values.
   std::int64_t sum_bytes = sum_bytes_usual;
   KernelProfile profile{};
-  /// Of a GPU of NVIDIA's, instead of a processor: 90 for compute capability 9.0.
+  /// The compute capability of an NVIDIA GPU, in place of a processor: 90 for 9.0; 0: a processor.
   int sm = 0;
 
   [[nodiscard]] bool is_gpu() const noexcept { return sm != 0; }
   [[nodiscard]] std::int64_t vector_bytes() const noexcept;
   [[nodiscard]] std::int64_t vector_registers() const noexcept;
-  /// Whether a vector multiply-add rounded once is one instruction.
+  /// True if a vector multiply-add with a single rounding is one instruction.
   [[nodiscard]] bool has_fma() const noexcept { return isa >= Isa::avx2; }
   /// Elements of a vector of `type`; 0 without vectors.
   [[nodiscard]] std::int64_t lanes(DType type) const noexcept {
     return vector_bytes() / static_cast<std::int64_t>(size_of(type));
   }
-  /// "avx512 49152 2097152 33554432", and behind it what is not usual: sum_bytes and the profile.
-  /// A GPU's begins with "sm_90".
+  /// "avx512 49152 2097152 33554432", followed by unusual values of sum_bytes and the profile. A
+  /// GPU's text begins with "sm_90".
   [[nodiscard]] std::string to_string() const;
   /// Inverse of to_string(); nullopt for other texts.
   [[nodiscard]] static std::optional<Target> parse(std::string_view text);
   friend bool operator==(const Target&, const Target&) = default;
 };
 
-/// The processor that this process runs on.
+/// The processor on which the process runs.
 [[nodiscard]] const Target& native_target();
-/// A GPU of NVIDIA's, by its compute capability: 90 for 9.0.
+/// An NVIDIA GPU, by its compute capability: 90 for 9.0.
 [[nodiscard]] Target gpu_target(int sm) noexcept;
-/// Throws invalid_argument naming the value that is none, and what was expected.
+/// Throws invalid_argument naming the invalid value, and the expected range.
 void check(const KernelProfile& profile);
-/// The same with the instructions called `isa`: "portable", "avx2" or "avx512". Throws
+/// The native target with the instructions called `isa`: "portable", "avx2" or "avx512". Throws
 /// invalid_argument for other names, and for instructions that the processor lacks.
 [[nodiscard]] Target narrowed_target(std::string_view isa);
-/// `target` with the instructions of `isa`. For tests: narrower ones than the machine has.
+/// `target` with the instructions of `isa`. For tests with fewer instructions than the machine has.
 [[nodiscard]] Target with_isa(Target target, Isa isa) noexcept;
 [[nodiscard]] std::string_view name(Isa isa) noexcept;
 

@@ -11,7 +11,7 @@
 namespace heddle::jit {
 namespace {
 
-/// Builtins that are one instruction, or one and a constant.
+/// True for builtins that are a single instruction, or an instruction and a constant.
 bool is_instruction(std::string_view builtin) {
   constexpr std::array<std::string_view, 3> names{"__builtin_fabs", "__builtin_fma",
                                                   "__builtin_rint"};
@@ -37,21 +37,21 @@ int cost_of(const Prim& prim) {
   }
 }
 
-/// The cost of an operation or a cast alone, remembered: building the primitive function takes
-/// longer. What remembers has no destructor, as compiles may run during exit.
+/// The cost of an operation or a cast alone, cached: building the primitive function takes longer.
+/// The cache has no destructor, as compiles may run during exit.
 int known_cost(const Value& v) {
-  constexpr std::size_t casts = op_count;  // a row of its own, behind those of operations
+  constexpr std::size_t casts = op_count;  // a separate row, after those of operations
   static constinit std::array<std::atomic<int>, (op_count + 1) * dtype_count * dtype_count> known{};
   const std::size_t row = v.kind == ValueKind::op ? static_cast<std::size_t>(v.op) : casts;
   const auto from = static_cast<std::size_t>(v.args.back()->dtype);
   std::atomic<int>& cost =
       known[(row * dtype_count + from) * dtype_count + static_cast<std::size_t>(v.dtype)];
-  // relaxed: a number, which publishes nothing; whoever finds none works out the same (pairs with
-  // the store below).
+  // relaxed: the number publishes no other data; a thread that finds none computes the same number
+  // (pairs with the store below).
   if (const int found = cost.load(std::memory_order_relaxed); found != 0) return found - 1;
   int sum = 0;
   for (const Prim& prim : lane_function(v, Target{}).code) sum += cost_of(prim);
-  // relaxed: see above.
+  // relaxed: pairs with the load above.
   cost.store(sum + 1, std::memory_order_relaxed);
   return sum;
 }
