@@ -49,7 +49,7 @@ KeptText read_kept_text(const std::filesystem::path& folder, const std::string& 
       directory ? open_cache_file(directory.get(), name, trouble) : FileDescriptor();
   if (file) {
     read_whole(file.get(), bytes_max, kept);
-    static_cast<void>(::futimens(file.get(), nullptr));  // where it is ours to change
+    static_cast<void>(::futimens(file.get(), nullptr));  // refused for another user's file
   } else if (trouble.reason != &KernelCacheCounters::absent) {
     kept.problem = trouble.text;
     kept.folder_refused = !directory;
@@ -73,7 +73,7 @@ std::size_t remove_kept_texts(const std::filesystem::path& folder, std::string_v
                               std::size_t most) {
   namespace fs = std::filesystem;
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
-  std::error_code ignored;  // others remove files at the same time
+  std::error_code ignored;  // other processes remove files at the same time
   for (fs::directory_iterator at(folder, ignored), end; at != end; at.increment(ignored)) {
     if (!at->path().filename().native().starts_with(prefix)) continue;
     std::error_code gone;

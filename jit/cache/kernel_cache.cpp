@@ -18,11 +18,11 @@
 namespace heddle::jit {
 namespace {
 
-/// Pruning goes this much below the bound, so that it is not needed with every entry.
+/// Pruning goes below the bound, to this share, and is then not needed with every entry.
 constexpr std::uint64_t kept_share_percent = 90;
-/// How much of the bound one process may add before it looks at what others added.
+/// The share of the bound that one process may add before a new look at the directory.
 constexpr std::uint64_t look_share = 16;
-/// Clocks of machines that share a directory may differ by so much.
+/// The largest difference of clocks of machines that share a directory.
 constexpr std::chrono::hours clock_slack{1};
 
 std::size_t index_of(CacheReason reason) noexcept {
@@ -35,16 +35,16 @@ struct CloseStream {
   void operator()(DIR* stream) const noexcept { closedir(stream); }
 };
 
-/// Calls f(name, stat) for each file, whatever it is. Returns errno's value when the directory
-/// cannot be read.
+/// Calls f(name, stat) for each file of any kind. Returns errno's value when the directory cannot
+/// be read.
 template <class F>
 int each_file(int directory, const F& f) {
-  // Opened anew: a duplicate would share its position with the original.
+  // Opened anew: a duplicate would share the original's position.
   FileDescriptor own(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!own) return errno;
   const std::unique_ptr<DIR, CloseStream> stream(fdopendir(own.get()));
   if (!stream) return errno;
-  static_cast<void>(own.release());  // the stream's now
+  static_cast<void>(own.release());  // owned by the stream now
   while (const dirent* const entry = readdir(stream.get())) {
     struct stat info{};
     if (fstatat(directory, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
@@ -53,7 +53,7 @@ int each_file(int directory, const F& f) {
   return 0;
 }
 
-/// Whether a flaw is none that another version, or another attempt, would not find too.
+/// True if a flawed file is useless to every version, and another attempt would fail too.
 bool is_for_nobody(CacheReason flaw) noexcept {
   return flaw == &KernelCacheCounters::corrupt || flaw == &KernelCacheCounters::truncated ||
          flaw == &KernelCacheCounters::foreign;
@@ -62,12 +62,12 @@ bool is_for_nobody(CacheReason flaw) noexcept {
 std::int64_t used_ns(const struct stat& info) {
   constexpr std::int64_t ns = 1'000'000'000;
   constexpr std::int64_t seconds_max = std::numeric_limits<std::int64_t>::max() / ns - 1;
-  // A file system may say any number.
+  // A file system may report any number.
   return std::clamp(std::int64_t{info.st_mtim.tv_sec}, -seconds_max, seconds_max) * ns +
          info.st_mtim.tv_nsec;
 }
 
-/// Until when files can have been used.
+/// The latest possible time of a use.
 std::int64_t latest_use_ns() {
   const auto now = std::chrono::system_clock::now().time_since_epoch() + clock_slack;
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
@@ -80,7 +80,7 @@ std::string counters_text(const KernelCacheCounters& counters) {
   return text;
 }
 
-/// What is not understood counts 0.
+/// Malformed counters are read as 0.
 KernelCacheCounters parse_counters(std::string_view text) {
   KernelCacheCounters counters;
   for (const auto& [name, value] : kernel_cache_counters) {
@@ -133,8 +133,8 @@ void KernelCache::save_counters() {
   const FileDescriptor directory = open_cache_directory(options_.directory, false, trouble);
   const auto is_zero = [&own](const KernelCacheCounter& c) { return own.*c.value == 0; };
   if (!directory || std::ranges::all_of(kernel_cache_counters, is_zero)) return;
-  // One process at a time adds; one that is killed meanwhile, or meets another, loses its share:
-  // closing a backend waits for nobody.
+  // One process at a time adds. A process that is killed meanwhile, or finds the lock taken, loses
+  // its counts: closing a backend waits for no other process.
   if (flock(directory.get(), LOCK_EX | LOCK_NB) != 0) return;
   KernelCacheCounters sum = read_counters(directory.get());
   for (const auto& [name, value] : kernel_cache_counters) sum.*value += own.*value;
@@ -165,7 +165,7 @@ KernelCache::Found KernelCache::load(const CompileKey& key) {
   const std::string name = to_hex(key);
   auto entry = read_cache_entry(directory.get(), name, true, trouble);
   if (entry) return {std::move(entry), &KernelCacheCounters::disk_hits};
-  if (trouble.reason == &KernelCacheCounters::unreadable) {  // it may be sound
+  if (trouble.reason == &KernelCacheCounters::unreadable) {  // the entry may be sound
     complain(trouble.reason, fmt::format("entry {}: {}", name, trouble.text));
   } else if (trouble.reason != &KernelCacheCounters::absent) {
     complain(trouble.reason, fmt::format("entry {}: {}; it is removed", name, trouble.text));
@@ -198,9 +198,8 @@ bool KernelCache::store(const CompileKey& key, std::string_view info,
   return true;
 }
 
-/// Prunes when the bound is exceeded, as far as this process knows: it looks at its first entry,
-/// and again whenever it has added a share of the bound.
-/// Returns what the system would not do.
+/// Prunes when the known total exceeds the bound. Looks at the directory with the first entry, and
+/// again after each share of the bound. Returns a failure of the system as text.
 std::string KernelCache::note_stored(int directory, std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   bytes_since_look_ += bytes;
@@ -225,13 +224,13 @@ std::string KernelCache::note_stored(int directory, std::uint64_t bytes) {
   return problem;
 }
 
-/// Returns errno's value: ENOENT when another process was first. What the system refuses is noted
-/// in `freed`.
+/// Returns errno's value: ENOENT when another process was first. Records a refusal of the system in
+/// `freed`.
 int KernelCache::remove_file(int directory, const std::string& name, Freed& freed) {
   if (unlinkat(directory, name.c_str(), 0) == 0) return 0;
   const int error = errno;
   struct stat info{};
-  // A read-only file system refuses to remove what is not there too.
+  // A read-only file system refuses the removal of absent files too.
   const bool gone = fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0;
   if (gone && errno == ENOENT) return ENOENT;
   if (freed.kept++ == 0) freed.problem = fmt::format("{}: {}", name, errno_text(error));
@@ -250,7 +249,7 @@ KernelCache::Freed KernelCache::shrink(int directory, std::uint64_t bytes_max) {
   constexpr std::int64_t first = std::numeric_limits<std::int64_t>::min();
   const std::int64_t latest = latest_use_ns();
   std::vector<File> files;
-  std::uint64_t total = 0;  // bytes that may be of use
+  std::uint64_t total = 0;  // bytes of files that may be useful
   Freed freed;
   const int error = each_file(directory, [&](const std::string& name, const struct stat& info) {
     const auto bytes = static_cast<std::uint64_t>(info.st_size);
@@ -258,7 +257,8 @@ KernelCache::Freed KernelCache::shrink(int directory, std::uint64_t bytes_max) {
     if (kind == CacheFileKind::temporary) remove_if_abandoned(directory, name);
     if (kind != CacheFileKind::entry) return;
     const CacheReason flaw = flaw_of_entry(directory, name);
-    constexpr std::uint64_t block = 512;  // stat's; holes, which only flawed ones have, have none
+    // of stat; holes, which only flawed files have, take no blocks
+    constexpr std::uint64_t block = 512;
     const std::uint64_t taken =
         flaw == nullptr ? bytes
                         : std::min(bytes, block * static_cast<std::uint64_t>(info.st_blocks));

@@ -24,7 +24,7 @@ constexpr char entry_magic[8] = {'h', 'e', 'd', 'd', 'l', 'e', 'K', 'C'};
 constexpr std::size_t info_bytes_max = 4096;
 constexpr std::string_view temporary_prefix = ".tmp-";
 
-/// Numbers as they lie: a cache is one machine's.
+/// Native byte order: a cache belongs to one machine.
 struct EntryHeader {
   char magic[8];
   std::uint32_t format;
@@ -32,7 +32,7 @@ struct EntryHeader {
   CompileKey key;
   std::uint64_t content_bytes;
   Checksum content_sum;
-  std::uint64_t head_sum;  ///< XXH3-64 of all before it and of the information
+  std::uint64_t head_sum;  ///< XXH3-64 of all earlier bytes and of the information
 };
 static_assert(sizeof(EntryHeader) == 80);
 
@@ -42,12 +42,13 @@ std::uint64_t head_sum(const EntryHeader& header, std::string_view info) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-/// Why a system call on a file or directory failed.
+/// The reason why a system call on a file or directory failed.
 CacheTrouble refused(CacheReason reason, std::string_view what) {
   return {reason, fmt::format("{}: {}", what, errno_text(errno))};
 }
 
-/// Whether `bytes` were read, from where the file stands; a file that ends before is `truncated`.
+/// Reads `bytes` bytes at the file's position; a file that ends before is `truncated`. True on
+/// success.
 bool read_all(int fd, void* to, std::size_t bytes, CacheTrouble& trouble) {
   for (auto* at = static_cast<char*>(to); bytes > 0;) {
     const ssize_t n = ::read(fd, at, bytes);
@@ -73,9 +74,9 @@ std::string temporary_name() {
   return fmt::format("{}{}-{:016x}{:016x}", temporary_prefix, getpid(), random[0], random[1]);
 }
 
-/// A new file in `directory` that is locked and has the name given back. The lock says that its
-/// writer lives, to processes that would remove what killed ones left; it goes with the writer.
-/// Whoever looks between making and locking takes the file for a dead one's: then another is made.
+/// A new, locked file in `directory`; `name` returns its name. The lock tells cleaning processes
+/// that the writer is alive, and ends with the writer. A process that looks between creation and
+/// locking takes the file for abandoned; a new file is then made.
 FileDescriptor make_temporary(int directory, std::string& name, CacheTrouble& trouble) {
   constexpr int tries_max = 100;
   for (int k = 0; k < tries_max; ++k) {
@@ -96,7 +97,8 @@ FileDescriptor make_temporary(int directory, std::string& name, CacheTrouble& tr
   return {};
 }
 
-/// Header and information of the file called `name`, checked against each other and its size.
+/// Header and information of the file `name`, checked against each other and against the file's
+/// size.
 std::optional<EntryHeader> read_head(int fd, const std::string& name, std::string& info,
                                      CacheTrouble& trouble) {
   struct stat file{};
@@ -179,7 +181,7 @@ FileDescriptor open_cache_directory(const fs::path& path, bool create, CacheTrou
 }
 
 FileDescriptor open_cache_file(int directory, const std::string& name, CacheTrouble& trouble) {
-  // Not blocking: a pipe in its place must not hang us.
+  // Non-blocking: a pipe in the file's place must not block the open.
   FileDescriptor file(
       openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!file) {
@@ -214,7 +216,7 @@ std::optional<CacheEntry> read_cache_entry(int directory, const std::string& nam
     trouble = {&KernelCacheCounters::corrupt, "its checksum differs"};
     return std::nullopt;
   }
-  if (use) futimens(file.get(), nullptr);  // where that is refused it is older than it could be
+  if (use) futimens(file.get(), nullptr);  // if refused, the entry looks older than it is
   return entry;
 }
 

@@ -69,8 +69,8 @@ std::string file_stamp(const std::filesystem::path& path) {
 namespace {
 
 #if defined(__x86_64__)
-/// Leaves of cpuid that tell instruction sets; numbers of the core that happens to run are left
-/// out. (Intel's Software Developer's Manual, volume 2A, and AMD's CPUID Specification.)
+/// Leaves of cpuid that describe instruction sets, without the numbers of the current core.
+/// (Intel's Software Developer's Manual, volume 2A, and AMD's CPUID Specification.)
 std::string instruction_sets() {
   struct Leaf {
     unsigned leaf, subleaf;
@@ -85,7 +85,7 @@ std::string instruction_sets() {
                              {0x24, 0, false, true, false, false},  // AVX10
                              {0x80000001, 0, false, false, true, true},
                              {0x80000008, 0, false, true, false, false}};
-  // Whether the kernel saves the upper parts of vectors: xgetbv, where the processor has it.
+  // xgetbv, where present, tells if the kernel saves the upper parts of vectors.
   constexpr unsigned osxsave = 1u << 27;
   std::string text;
   bool saves = false;

@@ -1,5 +1,5 @@
-// What makes two compiles the same: hashes of everything that decides the resulting library. Pure
-// but for looks at the file system and the processor; any thread.
+// Keys of compiles: hashes of everything that decides the resulting library. Pure, except for reads
+// of the file system and the processor; any thread.
 #pragma once
 
 #include <array>
@@ -10,10 +10,10 @@
 
 namespace heddle::jit {
 
-/// 256 bits of BLAKE2b (RFC 7693): nobody finds two texts with the same.
+/// 256 bits of BLAKE2b (RFC 7693), which has no known collisions.
 using CompileKey = std::array<std::byte, 32>;
 
-/// Collects fields so that no two lists of fields run together to the same bytes.
+/// Encodes fields such that different lists of fields give different bytes.
 class KeyHasher {
  public:
   KeyHasher& add(std::string_view field);
@@ -27,15 +27,16 @@ class KeyHasher {
 /// 64 lower-case hex digits.
 [[nodiscard]] std::string to_hex(const CompileKey& key);
 
-/// `text` without what follows `mark` on each line, and without blanks before that. For heddle's
-/// own texts, which hold `mark` nowhere else.
+/// `text` without the rest of each line from `mark` on, and without blanks before `mark`. For
+/// heddle's own texts, in which `mark` only starts comments.
 [[nodiscard]] std::string without_comments(std::string_view text, std::string_view mark);
 
-/// "PATH SIZE MTIME_NS" of the file behind a path, links followed: tells versions of a program
-/// apart without reading it. "PATH missing" when there is none.
+/// "PATH SIZE MTIME_NS" of the file behind a path, links followed: distinguishes versions of a
+/// program without reading the file. "PATH missing" without a file.
 [[nodiscard]] std::string file_stamp(const std::filesystem::path& path);
 
-/// What generated code may depend on in this processor: model and instruction sets, as numbers.
+/// The properties of this processor that generated code may depend on: model and instruction sets,
+/// as numbers.
 [[nodiscard]] const std::string& processor_stamp();
 
 }  // namespace heddle::jit

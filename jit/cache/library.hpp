@@ -1,4 +1,4 @@
-// A library on its way from a compiler, or from a disk, to an Image. A value.
+// Library: the bytes of a compiled library, before an Image is made from them. A value.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace heddle::jit {
 
 struct Library {
   std::vector<std::byte> bytes;
-  Checksum sum;  ///< the bytes', taken as early as possible
+  Checksum sum;  ///< of the bytes, taken as early as possible
 };
 
 }  // namespace heddle::jit

@@ -1,5 +1,5 @@
-// What makes two programs one: a key of all that decides what a compiler makes of a program, found
-// before anything of it is lowered. Names are not in it. Pure; any thread.
+// Keys of programs: a hash of everything that decides a compiler's output for a program, computed
+// before lowering. Names are not part of the key. Pure; any thread.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace heddle::jit {
 
-/// `wishes` are of `form.tensors`. The key holds the options that decide what is compiled. It
-/// serves one compiler, which is therefore no part of it.
+/// `wishes` belong to `form.tensors`. The key covers the options that decide the compiled code. A
+/// key is used with one compiler only, hence does not cover the compiler.
 [[nodiscard]] CompileKey program_key(const ProgramForm& form, std::span<const Wish> wishes,
                                      const CompileOptions& options);
 

@@ -14,11 +14,11 @@ std::vector<std::string> about_kernels(const Loop& unoptimized,
   constexpr std::size_t shown_max = 3;
   std::vector<std::string> result(kernels.size());
   if (kernels.size() < 2) return result;
-  std::unordered_set<std::string> own;  // schedules make comments, too
+  std::unordered_set<std::string> own;  // excludes the comments of schedules
   for (const StmtPtr& stmt : unoptimized.body) {
     if (stmt->kind == StmtKind::comment) own.insert(stmt->text);
   }
-  std::string present;  // holds on in the next kernel
+  std::string present;  // stays in effect in the next kernel
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     std::vector<std::string> shown;
     for (const StmtPtr& stmt : kernels[k].loop.body) {

@@ -1,4 +1,4 @@
-// What the kernels of a program are called beside its name. Pure; any thread.
+// Labels of the kernels of a program, made from the program's comments. Pure; any thread.
 #pragma once
 
 #include <span>
@@ -10,9 +10,9 @@
 
 namespace heddle::jit {
 
-/// Of each kernel: the program's own comments that its statements stand behind, such as the scopes
-/// of a graph: "layers/0, layers/1". The first three; empty where there are none, and where the
-/// program is one kernel, which its name tells.
+/// For each kernel: the program's own comments above the kernel's statements, such as the scopes of
+/// a graph: "layers/0, layers/1". At most the first three; empty without comments, and where the
+/// program is one kernel, which has the program's name.
 [[nodiscard]] std::vector<std::string> about_kernels(const Loop& unoptimized,
                                                      std::span<const KernelPart> kernels);
 

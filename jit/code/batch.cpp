@@ -1,4 +1,5 @@
-// Batches: several programs compiled in parts, which several compilers may work at. Any thread.
+// Batches: several programs compiled in parts, which several threads may compile at once. Any
+// thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,11 +18,12 @@
 namespace heddle::jit {
 namespace {
 
-/// Programs of one part. A compile takes some 10 ms before its first kernel, so parts should not be
-/// small; many processors, and a cache that keeps what did not change, want them not to be large.
+/// The largest number of programs in a part. A compile takes some 10 ms before its first kernel,
+/// which favours large parts; many processors, and a cache that keeps unchanged parts, favour small
+/// parts.
 constexpr std::size_t part_programs_max = 4;
 
-/// What the names share at the start, without a trailing '_' (O25): the file name of a batch.
+/// The common start of the names, without a trailing '_' (O25): the file name of a batch.
 std::string common_prefix(const std::vector<std::string>& names) {
   std::string prefix = names.empty() ? std::string() : names.front();
   for (const std::string& name : names) {
@@ -62,7 +64,7 @@ std::vector<std::string> batch_names(std::span<const Program> programs,
   return names;
 }
 
-/// Shares the programs of a batch out to parts of equal size, give or take one.
+/// Divides the programs of a batch into parts whose sizes differ by one at most.
 void make_parts(BatchDraft& draft, const std::vector<std::size_t>& positions,
                 const std::string& name) {
   const std::size_t count = (positions.size() + part_programs_max - 1) / part_programs_max;
@@ -75,7 +77,7 @@ void make_parts(BatchDraft& draft, const std::vector<std::size_t>& positions,
   }
 }
 
-/// A batch while it is compiled. Threads share it.
+/// A batch in compilation, shared by the compiling threads.
 class BatchRun {
  public:
   BatchRun(BatchDraft draft, CompileLimits limits, Spread spread)
@@ -95,13 +97,13 @@ class BatchRun {
   }
 
  private:
-  /// What is known is compiled with the rest: so a part is the same units whoever holds what.
+  /// Compiles known programs with the rest, hence a part has the same units whatever code is known.
   void make_cores(const BatchPart& part) {
     std::chrono::nanoseconds spent{};
     for (const std::size_t position : part.positions) spent += draft_.drafts[position]->time;
     const CompileLimits limits = with_own_time(limits_, *draft_.compiler, spent);
     std::vector<Uncompiled> kernels;
-    std::deque<std::vector<Step>> known;  // compiled, and not looked at
+    std::deque<std::vector<Step>> known;  // compiled again, and then ignored
     std::vector<Draft*> made;
     for (const std::size_t position : part.positions) {
       Draft& draft = *draft_.drafts[position];
@@ -116,13 +118,14 @@ class BatchRun {
     for (Draft* const draft : made) publish(*draft);
   }
 
-  /// Tells what is ready now, and what other threads add meanwhile; or leaves it to the thread that
-  /// is telling already. The callback runs without the lock: it may take its time, and compile.
+  /// Reports the programs that are ready, and programs that become ready meanwhile; returns at once
+  /// where a different thread is reporting. The callback runs without the lock, and may block and
+  /// compile.
   void tell(const std::vector<std::size_t>& ready) {
     std::unique_lock lock(mutex_);
     untold_.insert(untold_.end(), ready.begin(), ready.end());
     if (telling_) return;
-    telling_ = true;  // and for ever where the callback throws: nothing is told after that
+    telling_ = true;  // stays true where the callback throws: no progress is reported afterwards
     while (!untold_.empty()) {
       const std::size_t position = untold_.front();
       untold_.pop_front();

@@ -1,4 +1,4 @@
-// From Program to Code: naming, the stages in order, and specialisation of postponed code.
+// Makes a Code from a Program: naming, the stages in order, and specialisation of postponed code.
 #include "jit/code/code.hpp"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@
 namespace heddle {
 namespace {
 
-/// That hold the kernels of a code: each once, in order.
+/// The units with the kernels of a code, each once, in order.
 std::vector<const jit::Compiled*> units_of(const jit::CodeData& code) {
   std::vector<const jit::Compiled*> units;
   for (const jit::Step& step : code.core->steps) {
@@ -119,12 +119,12 @@ void require_statements(const Program& program, const std::string& name) {
                           name, program.empty() ? "no statement" : "comments alone"));
 }
 
-/// Traced, every assignment is told in the order of the program.
+/// A trace reports every assignment in the order of the program, hence is not scheduled.
 bool is_scheduled(const CompileOptions& options) {
   return options.schedule == Schedule::automatic && !options.trace_values;
 }
 
-/// What the numbers of a kernel stand for that has no scratch of a schedule's yet.
+/// The tensors and static indices of a kernel without scratch of the schedule.
 NumberedLoop numbers_of(const Lowered& lowered, const CodeData& code) {
   NumberedLoop numbered;
   std::unordered_map<std::uint64_t, std::uint32_t> places;  // by Tensor::id()
@@ -147,7 +147,7 @@ std::vector<Wish> wishes_for(const ProgramForm& form) {
   return wishes;
 }
 
-/// The core of a code that somebody holds.
+/// A core that is still in use by a code.
 std::shared_ptr<const Core> find_core(const Draft& draft) {
   if (!draft.codes) return nullptr;
   std::shared_ptr<const Core> core = draft.codes->find(draft.key);
@@ -220,7 +220,7 @@ std::shared_ptr<Core> schedule_code(Draft& draft, const CompileLimits& limits) {
     core->scheduled.scratch.push_back(draft.lowered.tensors[k].label());
   core->scheduled.loop = std::move(draft.lowered.loop);
   if (core->signature.merge) core->steps.emplace_back(MergeStep{});
-  // Traced, a kernel numbers the assignments of the whole program.
+  // Traced: one kernel, since the trace numbers the assignments of the whole program.
   const std::size_t nodes_max = code.options.trace_values ? uncut : kernel_nodes_max;
   const Target target = with_choices(code.compiler->target(), choices);
   std::vector<KernelPart> parts =

@@ -14,7 +14,7 @@ std::shared_ptr<const Core> Codes::find(const CompileKey& key) const {
 std::shared_ptr<const Core> Codes::adopt(const CompileKey& key,
                                          const std::shared_ptr<const Core>& made) {
   const std::scoped_lock lock(mutex_);
-  if (cores_.size() >= sweep_at_) {  // forgets those that went, now and then
+  if (cores_.size() >= sweep_at_) {  // removes expired entries from time to time
     std::erase_if(cores_, [](const auto& item) { return item.second.expired(); });
     sweep_at_ = std::max(sweep_at_, 2 * cores_.size());
   }

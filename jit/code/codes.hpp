@@ -1,5 +1,5 @@
-// Codes: what one compiler made of programs, as long as somebody holds it, found by program_key()
-// before anything is lowered. Any thread.
+// Codes: the cores made by one compiler, while any code uses them, found by program_key() before
+// lowering. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,10 @@ namespace heddle::jit {
 
 class Codes {
  public:
-  /// Null: nobody holds one.
+  /// Null where no code uses such a core.
   [[nodiscard]] std::shared_ptr<const Core> find(const CompileKey& key) const;
-  /// The one that others find from here on: `made`, or what another thread made meanwhile.
+  /// Publishes `made`, unless a different thread published a core meanwhile; returns the published
+  /// core.
   [[nodiscard]] std::shared_ptr<const Core> adopt(const CompileKey& key,
                                                   const std::shared_ptr<const Core>& made);
 

@@ -14,7 +14,7 @@
 namespace heddle::jit {
 namespace {
 
-/// Those of `all` that `which` numbers.
+/// The elements of `all` at the positions in `which`.
 template <class T>
 std::vector<T> chosen(std::span<const T> all, const std::vector<std::uint32_t>& which) {
   std::vector<T> some;
@@ -22,8 +22,8 @@ std::vector<T> chosen(std::span<const T> all, const std::vector<std::uint32_t>& 
   return some;
 }
 
-/// What all kernels have in common that compile to the same: the hash of their text, and of what is
-/// built into them.
+/// A hash of everything that determines the compiled kernel: its text and the embedded values.
+/// Kernels with equal hashes compile to the same code.
 std::string hash_of(const KernelSource& kernel, bool traced) {
   const std::string text = hash(*kernel.loop);
   if (!traced && kernel.addresses.empty()) return text;
@@ -47,7 +47,7 @@ KernelSource kernel_of(const CodeData& code, const KernelStep& step,
   return kernel;
 }
 
-/// Those that are compiled, in the order of their codes.
+/// Calls `f` for each kernel step, in the order of the codes.
 template <class F>
 void each_kernel(std::span<const Uncompiled> codes, const F& f) {
   for (const Uncompiled& each : codes) {
@@ -67,7 +67,7 @@ KernelUnits units_of(std::span<const Uncompiled> codes, const std::string& name,
                      std::span<const std::optional<std::uint64_t>> addresses) {
   KernelUnits result;
   std::map<std::string, KernelUnits::Place> known;  // by name
-  std::size_t nodes = 0;                            // those of the last unit
+  std::size_t nodes = 0;                            // of the last unit
   each_kernel(codes, [&](const CodeData& code, const KernelStep& step, bool is_first) {
     KernelSource kernel = kernel_of(code, step, addresses);
     if (const auto at = known.find(kernel.name); at != known.end()) {
@@ -97,7 +97,7 @@ KernelUnits units_of(std::span<const Uncompiled> codes, const std::string& name,
 void compile_kernels(std::span<const Uncompiled> codes, const std::string& name,
                      std::span<const std::optional<std::uint64_t>> addresses,
                      const CompileLimits& limits, const Spread& spread) {
-  /// What threads share.
+  /// State shared by the threads.
   struct Run {
     std::shared_ptr<const Compiler> compiler;
     CompileLimits limits;

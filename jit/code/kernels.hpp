@@ -1,4 +1,4 @@
-// Compiling the kernels of codes, in units. Any thread.
+// Compiles the kernels of codes, in units. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,35 @@
 
 namespace heddle::jit {
 
-/// A program whose kernel has more nodes (schedule/cut.hpp) is cut into several, and kernels with
-/// more together are compiled apart: compilers take longer than in proportion over large functions,
-/// and several may work at once. The same everywhere, as it decides what is compiled. Measured
-/// (docs/performance.md): at 6,000 elementwise loops took twice the time; at 1,000 they take some
-/// two thirds, products no less, and there are twice as many kernels to load and to call.
+/// The largest number of nodes (schedule/cut.hpp) in a kernel and in a unit: larger kernels are
+/// cut, and kernels with more nodes together are compiled in separate units. The time of compilers
+/// grows faster than the size of functions, and several compilers may run at once. The limit is the
+/// same on all machines, because it decides the compiled text. Measured (docs/performance.md): a
+/// limit of 6,000 doubles the time of elementwise loops; a limit of 1,000 takes about two thirds of
+/// the time, saves none on products, and gives twice as many kernels to load and to call.
 inline constexpr std::size_t kernel_nodes_max = 2'000;
 
-/// A code that is scheduled, and its steps: compiling gives their kernels units.
+/// A scheduled code and its steps; compile_kernels() gives the kernels their units.
 struct Uncompiled {
   const CodeData* code;
   std::vector<Step>* steps;
 };
 
-/// Kernels of several codes, in units that are compiled apart.
+/// The kernels of several codes, in units that are compiled separately.
 struct KernelUnits {
   std::vector<CompileUnit> units;
-  /// Where the kernel of each step is, those of all codes one after the other.
+  /// The place of each step's kernel; steps in order, code after code.
   struct Place {
     std::size_t unit, index;
   };
   std::vector<Place> places;
 };
-/// Equal ones once. The units are called after `name`. `addresses`: one per signature entry,
-/// embedded; empty: none is.
+/// Equal kernels appear once. Units are named after `name`. `addresses`: one per signature entry,
+/// embedded in the code; empty: no embedded addresses.
 [[nodiscard]] KernelUnits units_of(std::span<const Uncompiled> codes, const std::string& name,
                                    std::span<const std::optional<std::uint64_t>> addresses);
-/// Compiles those, by several threads where `spread` has them. Throws the error of the first unit
-/// that failed, in order.
+/// Compiles the kernels of `codes`, by several threads where `spread` provides threads. Throws the
+/// error of the first unit, in order, that failed.
 void compile_kernels(std::span<const Uncompiled> codes, const std::string& name,
                      std::span<const std::optional<std::uint64_t>> addresses,
                      const CompileLimits& limits, const Spread& spread);

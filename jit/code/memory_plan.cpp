@@ -15,7 +15,8 @@ namespace heddle::jit {
 namespace {
 
 constexpr std::size_t alignment = 64;
-constexpr std::size_t comparisons_max = 1'000'000;  // of lifetimes, for better plans: some 10 ms
+// of lifetimes, in the search for better plans: some 10 ms
+constexpr std::size_t comparisons_max = 1'000'000;
 
 std::size_t aligned(std::size_t bytes) noexcept {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -23,7 +24,7 @@ std::size_t aligned(std::size_t bytes) noexcept {
 
 using Bytes = std::pair<std::size_t, std::size_t>;  // [from, to)
 
-/// Where `bytes` fit beside those that are taken, in order: the lowest place.
+/// The lowest place where `bytes` fit between the taken ranges (in order).
 std::size_t lowest(std::span<const Bytes> taken, std::size_t bytes) {
   std::size_t at = 0;
   for (const auto& [from, to] : taken) {
@@ -33,8 +34,8 @@ std::size_t lowest(std::span<const Bytes> taken, std::size_t bytes) {
   return at;
 }
 
-/// The lowest or the highest place below `capacity`: that which is nearer to an end, so that what
-/// is left lies together. Above all that are taken, if there is no room.
+/// The lowest or the highest place below `capacity`, whichever is nearer to an end, which keeps the
+/// free bytes together. Above all taken ranges where there is no room.
 std::size_t nearest_to_an_end(std::span<const Bytes> taken, std::size_t bytes,
                               std::size_t capacity) {
   const std::size_t low = lowest(taken, bytes);
@@ -48,8 +49,7 @@ std::size_t nearest_to_an_end(std::span<const Bytes> taken, std::size_t bytes,
   return low <= capacity - (high + bytes) ? low : high;
 }
 
-/// One after the other, beside those before: within `capacity`, while there is room, or as low as
-/// they fit.
+/// Places the lifetimes in `order`: within `capacity` while there is room, or as low as possible.
 MemoryPlan place(std::span<const Lifetime> lifetimes, std::span<const std::size_t> order,
                  std::optional<std::size_t> capacity) {
   MemoryPlan plan{std::vector<std::size_t>(lifetimes.size()), 0};
@@ -71,8 +71,8 @@ MemoryPlan place(std::span<const Lifetime> lifetimes, std::span<const std::size_
   return plan;
 }
 
-/// Places all, then again and again, for so many comparisons of lifetimes, with what lay at the top
-/// as the first. Leaves the best in `best`.
+/// Places all lifetimes repeatedly, for at most `comparisons` comparisons, each time with the
+/// topmost lifetime moved to the front. Keeps the best plan in `best`.
 void improve(std::span<const Lifetime> lifetimes, std::vector<std::size_t> order,
              std::optional<std::size_t> capacity, std::size_t least, std::size_t comparisons,
              MemoryPlan& best) {
@@ -95,7 +95,7 @@ class Uses {
         lifetimes_(signature.entries.size()) {}
 
   void add(const KernelStep& kernel) {
-    const bool at_once = kernel.parts > 1 || kernel.in_groups;  // at several statements
+    const bool at_once = kernel.parts > 1 || kernel.in_groups;  // all statements may run at once
     for (const StmtPtr& stmt : kernel.loop->body) {
       const Block alone{stmt};
       walk(alone, [&](const Stmt& s) {
@@ -139,7 +139,7 @@ class Uses {
 
   const Signature& signature_;
   std::vector<bool> used_;
-  std::unordered_set<const Value*> met_;  // in this statement
+  std::unordered_set<const Value*> met_;  // in the current statement
   std::vector<Lifetime> lifetimes_;
   std::size_t place_ = 0;
 };
@@ -150,7 +150,8 @@ MemoryPlan pack(std::span<const Lifetime> lifetimes) {
   std::vector<std::size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
   std::erase_if(order, [&](std::size_t k) { return lifetimes[k].bytes == 0; });
-  // Equal ones by place: not by stable_sort, which uses what C++20 has no more.
+  // Equal keys are ordered by place. std::stable_sort is avoided: it uses a function that C++20
+  // removed.
   const auto descending = [&](const auto& key) {
     std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
       return key(a) != key(b) ? key(a) > key(b) : a < b;
@@ -175,7 +176,7 @@ MemoryPlan pack(std::span<const Lifetime> lifetimes) {
 
 std::size_t most_alive(std::span<const Lifetime> lifetimes) {
   std::size_t most = 0;
-  for (const Lifetime& at : lifetimes) {  // the most is where one begins
+  for (const Lifetime& at : lifetimes) {  // the maximum is reached where a lifetime begins
     std::size_t alive = 0;
     for (const Lifetime& other : lifetimes) {
       if (other.first <= at.first && at.first <= other.last) alive += aligned(other.bytes);

@@ -1,4 +1,4 @@
-// Where the scratch of a code lies: entries that are not alive at once share bytes. Pure; any
+// The memory plan of a code's scratch: entries that are not alive at once share bytes. Pure; any
 // thread.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace heddle::jit {
 
-/// Bytes that hold something from one place of a code on to another, both included.
+/// Bytes in use from one place of a code to a later place, both included.
 struct Lifetime {
   std::size_t bytes = 0;
   std::size_t first = 0, last = 0;
@@ -20,28 +20,29 @@ struct Lifetime {
   }
 };
 
-/// Lifetimes that meet have bytes of their own. Greedy: the largest first, each as low as it fits
+/// Lifetimes that meet get separate bytes. Greedy: the largest first, each as low as it fits
 /// (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). Where
-/// that takes more than is alive at once, what lies at the top is placed first, again and again for
-/// a while (squeaky wheels: Joslin and Clements, 1999); then the same with the longest lived first,
-/// at either end of as many bytes as are alive at once, and with the most bytes times places first,
-/// at either end of as many or some more. The best plan is taken.
+/// the result exceeds the bytes alive at once, the topmost entry is moved to the front of the
+/// order, repeatedly within a time limit (squeaky wheels: Joslin and Clements, 1999). Two more
+/// orders follow: the longest lived first, placed at either end of as many bytes as are alive at
+/// once; and the most bytes times places first, at either end of as many bytes or some more. The
+/// best plan is returned.
 [[nodiscard]] MemoryPlan pack(std::span<const Lifetime> lifetimes);
-/// No plan has less: the most bytes that are alive at one place.
+/// The most bytes that are alive at one place, a lower bound of every plan.
 [[nodiscard]] std::size_t most_alive(std::span<const Lifetime> lifetimes);
 
-/// Places for what each processor that runs parts of a kernel has its own of.
+/// Places a kernel's private entries, of which each processor that runs parts has a copy.
 void plan_own_scratch(const Loop& kernel, KernelStep& step);
 
-/// From where on to where each entry is used: the places are the steps, and the statements of the
-/// top level of kernels, but for those that run in parts or in groups. Those that no step uses have
-/// no bytes.
+/// The first and last use of each entry. Places are the steps, and within a kernel the top-level
+/// statements, except in kernels that run in parts or in groups. Unused entries have no bytes.
 [[nodiscard]] std::vector<Lifetime> lifetimes_of(const Signature& signature,
                                                  std::span<const Step> steps);
 
-/// For each entry of a signature, those of role scratch alone: others have offset 0. A kernel may
-/// be given scratch that overlaps: nothing that compiles kernels is told that entries are apart, so
-/// what a statement loads is loaded before a later one stores, where they do not run at once.
+/// Offsets for the entries of role scratch; the offset of other entries is 0. A kernel may receive
+/// scratch entries that overlap: kernels are compiled without the assumption that entries are
+/// disjoint, so a load stays before a later statement's store, where the statements do not run at
+/// once.
 [[nodiscard]] MemoryPlan plan_scratch(const Signature& signature, std::span<const Step> steps);
 
 }  // namespace heddle::jit

@@ -11,7 +11,7 @@
 namespace heddle::jit {
 namespace {
 
-/// Numbers that are no enumerator come from casts and from bindings to other languages.
+/// Values outside an enumeration come from casts and from bindings to other languages.
 template <class Enum>
 void require_known(const char* what, std::optional<Enum> value, Enum last) {
   if (!value || *value <= last) return;

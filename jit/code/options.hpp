@@ -1,11 +1,11 @@
-// What options of a compile may be. Pure; any thread.
+// Checks the options of a compile. Pure; any thread.
 #pragma once
 
 #include "heddle/code.hpp"
 
 namespace heddle::jit {
 
-/// Throws invalid_argument for values that no program could be compiled with.
+/// Throws invalid_argument for values with which no program can be compiled.
 void check(const CompileOptions& options);
 
 }  // namespace heddle::jit

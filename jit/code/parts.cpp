@@ -11,15 +11,16 @@
 namespace heddle::jit {
 
 void Parts::work() noexcept {
-  // relaxed: made before it is known whether there is anything to do; see over().
+  // relaxed: counted before the thread looks for work; see over().
   working_.fetch_add(1, std::memory_order_relaxed);
   take_parts();
-  // release: pairs with the load in over(): what this thread wrote is seen.
+  // release: pairs with the load in over(): makes this thread's writes visible.
   working_.fetch_sub(1, std::memory_order_release);
 }
 
 bool Parts::over() const noexcept {
-  // acquire: pairs with the end of work(); others' ends between lie in its release sequence.
+  // acquire: pairs with the end of work(); the ends of other threads in between belong to the same
+  // release sequence.
   return working_.load(std::memory_order_acquire) == 0;
 }
 
@@ -30,9 +31,9 @@ void Parts::rethrow_first() const {
 }
 
 void Parts::take_parts() noexcept {
-  // relaxed: numbers and a hint; what parts write is published by the end of this call.
+  // relaxed: numbers and a hint; the end of work() publishes the parts' writes.
   while (!failed_.load(std::memory_order_relaxed)) {
-    // relaxed: each thread gets another number, no more (pairs with itself).
+    // relaxed: pairs with itself; only gives each thread a different number.
     const std::size_t part = next_.fetch_add(1, std::memory_order_relaxed);
     if (part >= failures_.size()) return;
     try {

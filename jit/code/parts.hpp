@@ -1,5 +1,5 @@
-// Work in parts that several threads take, in order. Those threads share it: one that was asked to
-// stop may go before the others. Any thread.
+// Work in parts, which several threads take in order. The threads share ownership of the work: a
+// thread that was asked to stop may leave before the rest. Any thread.
 #pragma once
 
 #include <atomic>
@@ -11,10 +11,10 @@
 
 namespace heddle::jit {
 
-/// Calls `work` from up to `count` threads at once, and returns when all calls did. One call does
-/// all that is left to do; it throws nothing.
+/// Calls `work` from up to `count` threads at once, and returns after all calls have returned. One
+/// call alone does all remaining work; `work` does not throw.
 using Spread = std::function<void(std::size_t count, const std::function<void()>& work)>;
-/// The thread that asks does it all.
+/// The calling thread does all work.
 inline void unspread(std::size_t /*count*/, const std::function<void()>& work) { work(); }
 
 class Parts {
@@ -22,12 +22,13 @@ class Parts {
   Parts(std::size_t count, std::function<void(std::size_t)> each)
       : each_(std::move(each)), failures_(count) {}
 
-  /// Does parts until none is left or one failed. The parts before that one were taken before, and
-  /// end: so the first failure in order is the same whatever the threads do.
+  /// Takes parts until none is left or one failed. Every part before the failed part was taken
+  /// earlier and runs to its end; therefore the first failure in order is the same in every run.
   void work() noexcept;
-  /// After a call of work(): nobody is at a part, nor will be, since none is left or one failed.
+  /// After a call of work(): no thread is at a part, and none will take one, because none is left
+  /// or one failed.
   [[nodiscard]] bool over() const noexcept;
-  /// Once it is over.
+  /// Call only when over() is true.
   void rethrow_first() const;
 
  private:
@@ -40,8 +41,9 @@ class Parts {
   std::atomic<std::size_t> working_{0};
 };
 
-/// Calls each(k) for all k below `count`; `each` holds what it uses. Throws what the first of them
-/// threw that failed, in order; cancelled, of `what`, when the task that asks was asked to stop.
+/// Calls each(k) for all k below `count`; `each` must own its captured objects. Throws the
+/// exception of the first failed part, in order; throws cancelled, naming `what`, when the calling
+/// task was asked to stop.
 void run_parts(std::size_t count, std::function<void(std::size_t)> each, const Spread& spread,
                std::string_view what);
 

@@ -27,7 +27,7 @@ Expr bitcast(const Expr& x, DType to) {
                             node.weak ? "literal" : name(node.dtype), name(to),
                             jit::bitcast_cure(node.dtype, to)));
   }
-  // A literal has the type that it shows from here on.
+  // The cast fixes the type of a literal: a literal is no longer weak.
   return jit::Bitcast<Expr, ExprMaker>({}).make(cast(x, node.dtype), node.dtype, to);
 }
 

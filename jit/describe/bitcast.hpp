@@ -1,4 +1,4 @@
-// bitcast() of expressions and of nodes, by the operations that both have.
+// bitcast() of expressions and of nodes, built from operations that exist for both.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,27 +12,27 @@
 
 namespace heddle::jit {
 
-/// Whether every pattern of bits of `from` is one of `to`: types of one size, of which `to` is bool
-/// only where `from` is.
+/// True if every bit pattern of `from` is a value of `to`: the sizes are equal, and `to` is bool
+/// only where `from` is bool.
 [[nodiscard]] inline bool can_bitcast(DType from, DType to) noexcept {
   return size_of(from) == size_of(to) && (to != DType::bool_ || from == DType::bool_);
 }
 
-/// What was expected where that is not so.
+/// The advice of an error message where can_bitcast() is false.
 [[nodiscard]] inline std::string bitcast_cure(DType from, DType to) {
   if (to == DType::bool_) return "not all bits are those of a bool; compare with 0";
   return fmt::format("it has {} bytes, not {}; convert with cast(x, dtype) first", size_of(to),
                      size_of(from));
 }
 
-/// Values of a kind that `Maker` makes: maker.apply(op, x) is an operation of one operand,
-/// maker.at(x) a value as an operand.
+/// Builds values of the kind that `Maker` makes: maker.apply(op, x) is an operation of one operand,
+/// maker.at(x) makes an operand.
 template <class Value, class Maker>
 class Bitcast {
  public:
   explicit Bitcast(const Maker& maker) : maker_(maker) {}
 
-  /// The bits of `x` as a `to`, where can_bitcast().
+  /// The bits of `x` as a value of type `to`. Requires can_bitcast().
   Value make(const Value& x, DType from, DType to) const {
     if (from == to) return x;
     const std::size_t bytes = size_of(from);
@@ -58,8 +58,8 @@ class Bitcast {
     return as(maker_.apply(Op::from_bits, at(as(bits, DType::u32)) * U32{0x10000}), to);
   }
 
-  /// binary16, computed as f32: fractions are 13 bits shorter, the bias of exponents is 112 less,
-  /// and numbers below 2^-14 have a fraction alone.
+  /// binary16, computed as f32: the fraction is 13 bits shorter, the exponent bias is lower by 112,
+  /// and numbers below 2^-14 have only a fraction.
   Value bits_of_f16(const Value& x) const {
     const Value bits = maker_.apply(Op::bits, as(x, DType::f32));
     const Value magnitude = at(bits) % U32{0x80000000};

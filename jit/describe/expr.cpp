@@ -1,4 +1,4 @@
-// Building expressions and statements: typing of operands and literals, assignments.
+// Builds expressions and statements: typing of operands and literals, assignments.
 #include "jit/describe/expr.hpp"
 
 #include <fmt/format.h>
@@ -73,10 +73,10 @@ std::string show(const std::vector<NodePtr>& operands) {
   return text;
 }
 
-/// An integer.
+/// Prints an integer.
 std::string show(const Scalar& scalar) { return jit::print_expr(*make_literal(scalar, true)); }
 
-/// A literal takes the type of what it meets; an integer must fit.
+/// The type of a literal beside an operand of type `strong`; an integer must fit.
 DType meet(DType strong, const NodePtr& weak, Op op, const std::vector<NodePtr>& args) {
   const DType type = jit::literal_type(strong, weak->dtype);
   if (weak->kind == ExprKind::constant && is_integer(weak->dtype) && is_integer(type) &&
@@ -89,9 +89,9 @@ DType meet(DType strong, const NodePtr& weak, Op op, const std::vector<NodePtr>&
   return type;
 }
 
-/// Gives weak operands the type that the strong ones agree on.
+/// Gives weak operands the common type of the other operands.
 void type_literals(Op op, std::vector<NodePtr>& args) {
-  const std::size_t first = op == Op::where ? 1 : 0;  // the condition stands for itself
+  const std::size_t first = op == Op::where ? 1 : 0;  // a condition keeps its own type
   std::optional<DType> strong;
   bool any_weak = false;
   for (std::size_t k = first; k < args.size(); ++k) {
@@ -99,7 +99,7 @@ void type_literals(Op op, std::vector<NodePtr>& args) {
       any_weak = true;
     } else {
       const auto joined = strong ? jit::promote(*strong, args[k]->dtype) : args[k]->dtype;
-      if (!joined) return;  // reported by the typing that follows
+      if (!joined) return;  // the type check that follows reports the error
       strong = joined;
     }
   }
@@ -162,7 +162,7 @@ Expr read(ExprKind kind, const Tensor& tensor, const std::vector<Subscript>& sub
   return Inside::make<Expr>(with_args(std::move(node)));
 }
 
-/// "n i32[2], m i8[2]": what an expression reads, so much as a message holds.
+/// "n i32[2], m i8[2]": the tensors that an expression reads, shortened for messages.
 std::string show_reads(const ExprNode& value) {
   constexpr std::size_t shown_max = 4;
   std::vector<Tensor> seen;
@@ -178,8 +178,8 @@ std::string show_reads(const ExprNode& value) {
   return seen.empty() ? "no tensor" : seen.size() > shown_max ? text + ", ..." : text;
 }
 
-/// A literal that a tensor takes must be a value of its type; a fraction is converted, and any
-/// number is a truth value.
+/// A literal integer assigned to an integer tensor must be a value of the tensor's type. A fraction
+/// is converted, and any number converts to a truth value.
 void require_fit(const jit::StatementNode& statement, const NodePtr& value) {
   const DType type = statement.target->dtype();
   if (value->kind != ExprKind::constant || !value->weak || is_floating(value->dtype) ||

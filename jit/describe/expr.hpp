@@ -1,4 +1,4 @@
-// The nodes behind Expr and Statement: what lowering walks. Immutable; any thread may read them.
+// The nodes behind Expr and Statement, the input of lowering. Immutable; any thread may read them.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@
 
 namespace heddle::jit {
 
-/// Expressions nest at most this deep: tree walks may recurse.
+/// The largest depth of an expression. The bound allows tree walks to recurse.
 inline constexpr int expr_depth_max = 1000;
 
 enum class ExprKind : std::uint8_t {
-  constant,  ///< weak scalar: takes the type of what it meets
+  constant,  ///< weak scalar: takes the type of the other operands
   read,      ///< tensor(subscripts)
   merge,     ///< merge(tensor)(subscripts)
   embed,     ///< index value, i64
@@ -28,10 +28,10 @@ enum class ExprKind : std::uint8_t {
 
 struct ExprNode {
   ExprKind kind = ExprKind::constant;
-  /// Type of the value: f16 and bf16 only for reads and casts. Weak constants carry bool, i64 or
-  /// f64.
+  /// Type of the value: f16 and bf16 only for reads and casts. Weak constants have type bool, i64
+  /// or f64.
   DType dtype = DType::f32;
-  bool weak = false;                                  ///< built from literals alone
+  bool weak = false;                                  ///< built from literals only
   int depth = 1;                                      ///< longest path to a leaf, in nodes
   Scalar scalar;                                      // constant
   std::optional<Tensor> tensor;                       // read, merge
@@ -44,28 +44,28 @@ struct ExprNode {
 struct SpaceAxis {
   Index index;
   std::int64_t extent;
-  bool reduced;  ///< missing on the left
+  bool reduced;  ///< absent on the left side
 };
 
 /// A comment, or target(subscripts) [accumulate]= value.
 struct StatementNode {
-  std::string comment;  ///< set: this is a comment
+  std::string comment;  ///< not empty: the node is a comment
   std::optional<Tensor> target;
   std::vector<Subscript> subscripts;
-  /// How the value joins the target: nullopt is plain assignment. add, sub, mul, div, and_, or_,
-  /// max, min.
+  /// The operation that combines the value with the target: add, sub, mul, div, and_, or_, max,
+  /// min. nullopt: plain assignment.
   std::optional<Op> accumulate;
-  /// Start from neutral(accumulate) instead of what the target held.
+  /// Starts from neutral(accumulate) instead of the target's old value.
   bool initialize_neutral = false;
   std::shared_ptr<const ExprNode> value;
-  /// Indices that count as met behind those of the left side, before those of the value.
+  /// Indices that come after the indices of the left side and before the indices of the value.
   std::vector<Subscript> order{};
-  // Set when it is appended to a program:
+  // Set when the node is appended to a program:
   std::vector<SpaceAxis> space{};  ///< see iteration_space()
   StatementForm form{};
 };
 
-/// Calls `visit` with each computed position of these subscripts, in order.
+/// Calls `visit` with each computed position of `subscripts`, in order.
 template <class Visit>
 void each_position(const std::vector<Subscript>& subscripts, const Visit& visit) {
   for (const Subscript& subscript : subscripts) {
@@ -73,8 +73,8 @@ void each_position(const std::vector<Subscript>& subscripts, const Visit& visit)
   }
 }
 
-/// Calls `visit` with each node once, in the order in which they are computed. Expressions share
-/// their parts: e = e * e, thirty times, is thirty nodes but a tree of 2^30.
+/// Calls `visit` with each node once, in the order of computation. Expressions share parts: e = e *
+/// e, repeated thirty times, has thirty nodes but is a tree of 2^30.
 template <class Visit>
 class NodeWalk {
  public:
@@ -94,12 +94,12 @@ class NodeWalk {
   std::unordered_set<const ExprNode*> seen_;
 };
 
-/// Operands before their operation, positions before what they subscript.
+/// Visits operands before their operation, and positions before the node that they subscript.
 template <class Visit>
 void walk(const ExprNode& root, const Visit& visit) {
   NodeWalk(visit).node(root);
 }
-/// All that a statement computes: the positions of its left side, then its value.
+/// Visits every node that a statement computes: the positions of the left side, then the value.
 template <class Visit>
 void walk(const StatementNode& statement, const Visit& visit) {
   NodeWalk all(visit);
@@ -107,12 +107,13 @@ void walk(const StatementNode& statement, const Visit& visit) {
   all.node(*statement.value);
 }
 
-/// An operation on expressions, typed as those of heddle/expr.hpp, which come down to it.
+/// An operation on expressions, typed like the operations of heddle/expr.hpp, which call
+/// apply_op().
 [[nodiscard]] Expr apply_op(Op op, const std::vector<Expr>& args);
-/// The statement with the indices of these subscripts in this order, where the left side has none
-/// of them.
+/// The statement with the indices of `subscripts` in the given order, except indices of the left
+/// side.
 [[nodiscard]] Statement in_order(const Statement& statement, std::vector<Subscript> subscripts);
-/// A constant of a type of its own.
+/// A constant with a fixed type, which other operands do not change.
 [[nodiscard]] Expr typed_constant(const Scalar& scalar);
 
 /// The iteration space of a statement: its indices in order (left-hand side first, then by first

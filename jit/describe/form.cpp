@@ -95,7 +95,7 @@ class StatementWriter {
     return at->second;
   }
 
-  /// Few: a list will do.
+  /// A linear search, as there are few static indices.
   static std::uint64_t number(std::vector<StaticIndex>& known, const StaticIndex& index) {
     const auto at = std::ranges::find(known, index);
     const auto position = static_cast<std::uint64_t>(at - known.begin());
@@ -103,7 +103,7 @@ class StatementWriter {
     return position;
   }
 
-  static constexpr std::uint64_t end_of_expr = 255;  // no ExprKind
+  static constexpr std::uint64_t end_of_expr = 255;  // not an ExprKind
 
   const StatementNode& node_;
   FormWriter out_;
@@ -112,7 +112,7 @@ class StatementWriter {
   std::unordered_map<std::uint64_t, std::uint64_t> tensors_;  // by Tensor::id()
 };
 
-/// Numbers by first appearance.
+/// Numbers objects by first appearance.
 template <class T>
 class Numbers {
  public:

@@ -1,5 +1,5 @@
-// Forms: what programs say without names and identities, in bytes. Programs of equal form, over
-// alike tensors, lower to the same loops. Pure; any thread.
+// Forms: the content of programs without names and identities, as bytes. Programs of equal form,
+// over tensors of equal types, lower to the same loops. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace heddle::jit {
 
-/// Bytes that no two different lists of fields share.
+/// Encodes fields as bytes; different lists of fields have different bytes.
 class FormWriter {
  public:
   FormWriter& add(std::uint64_t field);
@@ -23,21 +23,22 @@ class FormWriter {
   std::string bytes_;
 };
 
-/// What a statement says: its expression node by node, as parts are shared, with indices by their
-/// place in the iteration space, tensors and static indices by their place below.
+/// The content of a statement: its expression node by node (shared nodes once), with indices by
+/// their place in the iteration space, and tensors and static indices by their place in the lists
+/// below.
 struct StatementForm {
   std::string bytes;
-  /// That it reads, in the order of execution, then the one that it writes; each once, the merge
-  /// tensor left out.
+  /// The tensors that the statement reads, in the order of execution, then the written tensor; each
+  /// once, without the merge tensor.
   std::vector<Tensor> tensors;
   std::vector<StaticIndex> statics;
 };
-/// `node`: its iteration space is known.
+/// Requires that `node.space` is set.
 [[nodiscard]] StatementForm form_of(const StatementNode& node);
 
-/// What a program says, and what its numbers stand for.
+/// The content of a program, and the objects behind its numbers.
 struct ProgramForm {
-  std::string bytes;            ///< types of tensors and ranges of static indices included
+  std::string bytes;            ///< includes the types of tensors and the ranges of static indices
   std::vector<Tensor> tensors;  ///< Program::tensors()
   std::vector<StaticIndex> statics;
 };

@@ -121,7 +121,7 @@ HostArray HostArray::uniform(ArrayType type, std::uint64_t seed) {
   }
   HostArray array(std::move(type));
   const std::int64_t count = array.num_elements();
-  // As many bits as the type holds exactly, so that no value rounds up to 1.
+  // As many random bits as the type holds exactly, so no value rounds up to 1.
   const DType dtype = array.type_.dtype;
   const int bits = dtype == DType::f64   ? 53
                    : dtype == DType::f32 ? 24
@@ -140,7 +140,7 @@ HostArray HostArray::uniform(ArrayType type, std::uint64_t seed) {
 
 HostArray HostArray::map_file(ArrayType type, const std::filesystem::path& path) {
   const std::size_t bytes = bytes_of(type);
-  // Not blocking: a pipe without a writer must not hang us.
+  // Non-blocking: open() of a pipe without a writer must not wait.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     throw Error(ErrorCode::not_found,
@@ -160,7 +160,7 @@ HostArray HostArray::map_file(ArrayType type, const std::filesystem::path& path)
     ::close(fd);
     return HostArray(std::move(type));
   }
-  // Private: writes through the array never reach the file.
+  // Private: writes through the array do not change the file.
   void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
   const int error = errno;
   ::close(fd);
@@ -172,7 +172,7 @@ HostArray HostArray::map_file(ArrayType type, const std::filesystem::path& path)
 }
 
 void HostArray::look(bool writes, const std::source_location& where) const noexcept {
-  // acquire: pairs with the release in uses_of(): what it finds is there.
+  // acquire: pairs with the release in uses_of(): the record of uses behind the hook is visible.
   if (auto* const told = state_->look.load(std::memory_order_acquire)) told(*state_, writes, where);
 }
 
@@ -194,7 +194,7 @@ void HostArray::set(std::int64_t k, double value, std::source_location where) co
 
 void HostArray::set_written(std::source_location where) const noexcept {
   look(true, where);
-  // release: pairs with the acquire of the runtime, which is to find what was written.
+  // release: pairs with the acquire of the runtime, which then reads the host's writes.
   state_->written.store(true, std::memory_order_release);
 }
 
@@ -225,7 +225,7 @@ class Renderer {
   }
 
  private:
-  /// Text stays bounded however many axes there are.
+  /// Bounds the text for any number of axes.
   static constexpr std::size_t text_max = 8192;
   static constexpr int whole = std::numeric_limits<int>::max();
   [[nodiscard]] bool is_long() const noexcept { return edge_ != whole && text_.size() >= text_max; }

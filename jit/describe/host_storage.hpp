@@ -1,4 +1,4 @@
-// What copies of a HostArray share. Any thread.
+// HostStorage: the state shared by the copies of a HostArray. Any thread.
 #pragma once
 
 #include <atomic>
@@ -12,9 +12,10 @@ struct HostStorage {
   explicit HostStorage(std::shared_ptr<void> block) : memory(std::move(block)) {}
 
   const std::shared_ptr<void> memory;
-  std::shared_ptr<void> uses;        ///< what the runtime knows of its uses; null: of none so far
-  std::atomic<bool> written{false};  ///< the host says so, and the runtime has not looked since
-  /// Called where the host reads or writes it; null: nobody wants to know.
+  std::shared_ptr<void> uses;  ///< the runtime's record of uses; null: none so far
+  /// the host has reported a write that the runtime has not seen yet
+  std::atomic<bool> written{false};
+  /// Called where the host reads or writes the array; null: no listener.
   using Look = void (*)(HostStorage& storage, bool writes,
                         const std::source_location& where) noexcept;
   std::atomic<Look> look{nullptr};

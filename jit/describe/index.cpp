@@ -1,4 +1,4 @@
-// Indices, and subscripts: affine sums of them.
+// Indices and subscripts; a subscript is an affine sum of indices.
 #include <fmt/format.h>
 
 #include <algorithm>

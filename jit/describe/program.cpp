@@ -1,4 +1,4 @@
-// Program: appending checked statements, its tensors, substitution.
+// Program: appends checked statements, lists tensors, substitutes tensors.
 #include "heddle/program.hpp"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ void require_one(const Tensor& a, const Tensor& b) {
                   a.label(), b.label()));
 }
 
-/// The tensor read through the merge buffer; a second one is refused.
+/// The tensor read through the merge buffer; refuses a second tensor.
 std::optional<Tensor> join_merge(std::optional<Tensor> known, const StatementNode& statement) {
   jit::walk(statement, [&](const ExprNode& node) {
     if (node.kind != ExprKind::merge) return;
@@ -40,8 +40,8 @@ std::optional<Tensor> join_merge(std::optional<Tensor> known, const StatementNod
   return known;
 }
 
-/// Calls visit(tensor, is_write) in execution order: reads of positions on the left side and of the
-/// value, then the target.
+/// Calls visit(tensor, is_write) in execution order: the reads of positions on the left side and of
+/// the value, then the write of the target.
 template <class Visit>
 void each_access(const std::vector<Statement>& statements, const Visit& visit) {
   for (const Statement& statement : statements) {
@@ -55,8 +55,7 @@ void each_access(const std::vector<Statement>& statements, const Visit& visit) {
   }
 }
 
-/// Puts other tensors in the places of some, in whole programs: what expressions share stays
-/// shared.
+/// Replaces tensors in whole programs; nodes shared between expressions stay shared.
 class Replacer {
  public:
   explicit Replacer(const Replacements& replacements) {
@@ -79,7 +78,7 @@ class Replacer {
     return made_.emplace(node.get(), std::move(made)).first->second;
   }
 
-  /// Whether one of the subscripts' computed positions changed.
+  /// True if a computed position of the subscripts changed.
   bool positions(std::vector<Subscript>& subscripts) {
     bool changed = false;
     for (Subscript& subscript : subscripts) {
@@ -146,7 +145,7 @@ std::vector<Tensor> Program::tensors() const {
 }
 
 std::vector<Tensor> Program::reads_before_writing() const {
-  std::unordered_set<Tensor> known;  // read or written: what comes first counts
+  std::unordered_set<Tensor> known;  // read or written; the first access counts
   std::vector<Tensor> found;
   each_access(statements_, [&](const Tensor& tensor, bool is_write) {
     if (known.insert(tensor).second && !is_write) found.push_back(tensor);

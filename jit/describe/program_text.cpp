@@ -14,10 +14,10 @@
 namespace heddle::jit {
 namespace {
 
-/// Trees of up to so many nodes are printed as trees, whatever they share.
+/// Trees of at most this many nodes are printed as trees, without names for shared parts.
 constexpr std::uint64_t tree_nodes_max = 500;
 
-/// Text that takes so many bytes, and no more.
+/// Text that holds at most `bytes_max` bytes, and drops the rest.
 class CutText {
  public:
   explicit CutText(std::size_t bytes_max) : bytes_max_(bytes_max) {}
@@ -90,11 +90,11 @@ class ProgramPrinter {
     if (node.initialize_neutral) out_.put(")");
   }
 
-  /// Where the tree is large, operations that are used several times get a name, and a line before
-  /// the statement.
+  /// In a large tree, each operation with several uses gets a name, and a line before the
+  /// statement.
   void name_shared_parts(const StatementNode& statement) {
     const ExprNode& root = *statement.value;
-    std::unordered_map<const ExprNode*, std::uint64_t> sizes;  // the trees'
+    std::unordered_map<const ExprNode*, std::uint64_t> sizes;  // of the trees
     std::unordered_map<const ExprNode*, std::size_t> uses;
     std::vector<const ExprNode*> in_order;
     walk(root, [&](const ExprNode& node) {
@@ -109,7 +109,7 @@ class ProgramPrinter {
       if (!node.args.empty()) in_order.push_back(&node);
     });
     if (sizes.at(&root) <= tree_nodes_max) return;
-    // Indices without a label are counted from the left side on, here too.
+    // Names the unlabelled indices from the left side on, as without shared parts.
     for (const Subscript& s : statement.subscripts) {
       if (const auto& position = Inside::position_of(s)) {
         walk(*position, [this](const ExprNode& node) { name_indices(node.subscripts); });
@@ -212,8 +212,8 @@ class ProgramPrinter {
     out_.put(")");
   }
 
-  /// The text of a literal that has met no type tells it from an integer: exp(1.0) is of f64,
-  /// exp(1) of f32.
+  /// Adds ".0" to a literal whose type is still open, to distinguish the literal from an integer:
+  /// exp(1.0) is f64, exp(1) is f32.
   static std::string fraction(const ExprNode& node) {
     const sched::DefaultFloating floating;
     std::string text = fmt::format("{}", node.scalar.f);
@@ -229,7 +229,7 @@ class ProgramPrinter {
                  : fmt::format("{}", node.scalar.i));
   }
 
-  /// Ends early once the text is full: trees may be as large as 2 to the number of nodes.
+  /// Ends early once the text is full: a tree may have 2 to the number of nodes parts.
   void expr(const ExprNode& node) {
     if (out_.is_cut()) return;
     if (const auto part = parts_.find(&node); part != parts_.end()) {
@@ -277,7 +277,7 @@ class ProgramPrinter {
   }
 
   CutText out_;
-  // What belongs to the statement at hand: indices without a label, and parts that have a name.
+  // State of the current statement: names of unlabelled indices, and of named parts.
   std::unordered_map<std::uint64_t, std::string> indices_;
   std::unordered_map<const ExprNode*, std::string> parts_;
 };
@@ -335,7 +335,7 @@ std::string name_from_comments(const Program& program) {
       ++shared_end;
     }
   }
-  constexpr std::size_t name_max = 120;  // a C symbol is made of it
+  constexpr std::size_t name_max = 120;  // the name becomes part of a C symbol
   std::string joined = first.substr(0, first.size() - shared_end);
   for (std::size_t k = 1; k < parts.size() && joined.size() < name_max; ++k) {
     joined += "_then_";

@@ -1,5 +1,4 @@
-// The iteration space of a statement: which indices it runs over and how far, inferred and checked
-// (J2).
+// The iteration space of a statement: infers and checks the indices and their extents (J2).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +40,8 @@ class Space {
     fix(*statement_.target, statement_.subscripts);
     each_read([this](const Tensor& t, const std::vector<Subscript>& s) { fix(t, s); });
     std::vector<SpaceAxis> axes = close();
-    // What never runs reaches nothing; an empty reduction still writes its neutral element.
+    // An empty iteration space accesses no element; an empty reduction still writes its neutral
+    // element.
     if (empty_) return axes;
     check(*statement_.target, statement_.subscripts, true);
     const auto check_read = [this](const ExprNode& node) {
@@ -58,7 +58,7 @@ class Space {
  private:
   struct Fixed {
     std::int64_t extent;
-    std::string by;  ///< what fixed it, for messages
+    std::string by;  ///< the source of the extent, for messages
   };
 
   template <class Visit>
@@ -68,7 +68,7 @@ class Space {
     });
   }
 
-  /// Notes indices in order of appearance.
+  /// Records indices in order of appearance.
   void meet(const ExprNode& node) {
     if (!met_.insert(&node).second) return;
     for (const auto& arg : node.args) meet(*arg);
@@ -90,7 +90,7 @@ class Space {
     }
   }
 
-  /// Positions are computed before anything is written, however late that is.
+  /// Checks that no position reads the target: positions are computed before any write.
   void check_positions() const {
     const auto check_in = [this](const Tensor& tensor, const std::vector<Subscript>& subscripts) {
       for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {
@@ -113,7 +113,7 @@ class Space {
 
   std::string name(const Index& index) const { return show(index, positions_.at(index.id())); }
 
-  /// Extents from plain subscripts; a declared extent wins, two inferred ones must agree.
+  /// Takes extents from plain subscripts; a declared extent wins, two inferred extents must agree.
   void fix(const Tensor& tensor, const std::vector<Subscript>& subscripts) {
     for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {
       const Subscript& subscript = subscripts[axis];
@@ -157,9 +157,9 @@ class Space {
     return axes;
   }
 
-  /// Every subscript stays inside its axis for all values of its indices. A static index without a
-  /// range is checked when the routine is scheduled. Beside a computed position, there is one that
-  /// is read.
+  /// Checks that every subscript stays inside its axis for all values of its indices. A static
+  /// index without a range is checked when the routine is scheduled; beside a computed position, a
+  /// static index must have a range.
   void check(const Tensor& tensor, const std::vector<Subscript>& subscripts, bool writes) const {
     for (std::size_t axis = 0; axis < subscripts.size(); ++axis) {
       Interval reached{subscripts[axis].constant(), subscripts[axis].constant()};
@@ -208,13 +208,13 @@ class Space {
 
   const StatementNode& statement_;
   std::unordered_set<const ExprNode*> met_;
-  bool is_computed_ = false;  // some subscript has a computed position
+  bool is_computed_ = false;  // a subscript has a computed position
   std::vector<Index> order_;
   std::map<std::uint64_t, std::size_t> positions_;
   std::map<std::uint64_t, Fixed> fixed_;
   std::size_t lhs_count_ = 0;
   bool empty_ = false;      // an index of the left side has no values
-  bool empty_sum_ = false;  // a reduced index has none
+  bool empty_sum_ = false;  // a reduced index has no values
 };
 
 }  // namespace

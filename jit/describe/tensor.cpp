@@ -1,4 +1,4 @@
-// Tensor declarations and how requests for a memory mode refine each other.
+// Tensor declarations, and the refinement of memory modes by requests.
 #include "jit/describe/tensor.hpp"
 
 #include <fmt/format.h>
@@ -84,7 +84,7 @@ std::optional<MemoryMode> try_refine(MemoryMode current, MemoryMode wanted) noex
       (current == hosted_changed_on_devices || current == hosted_volatile)) {
     return current;
   }
-  // A general request and a specific one meet in the specific one, in either order.
+  // A general and a specific request give the specific mode, in either order.
   const auto specialises = [](MemoryMode general, MemoryMode specific) {
     switch (general) {
       case never_virtual:
@@ -186,7 +186,8 @@ const Tensor& Tensor::set_host(HostArray host, MemoryMode mode, std::source_loca
                 fmt::format("tensor '{}': host storage needs a hosted mode, not {}", state_->label,
                             name(mode)));
   }
-  std::optional<HostArray> gone(std::move(host));  // after the lock: with it may go much
+  // destroyed after the unlock, since its destruction may free much memory
+  std::optional<HostArray> gone(std::move(host));
   const std::lock_guard lock(jit::wishes_mutex);
   const std::string asked = place(where);
   const MemoryMode after =

@@ -22,7 +22,7 @@ bool is_field_name(std::string_view name) {
   return !name.empty() && (name[0] < '0' || name[0] > '9') &&
          std::ranges::all_of(name, is_name_byte);
 }
-/// Of keys that paths have without quotes.
+/// True for keys that paths show without quotes.
 bool is_plain_key(std::string_view key) {
   return !key.empty() && key[0] != '.' && std::ranges::all_of(key, [](char c) {
     return c != '$' && (is_name_byte(c) || c == '-' || c == '.');
@@ -78,7 +78,7 @@ std::string described(TreeKind kind, std::optional<std::size_t> size) {
   return "unknown";
 }
 
-/// What `found` is instead at its outermost; empty where that is as expected.
+/// The difference between `found` and the expected tree at the root; empty where they agree.
 std::string mismatch(const TreeDef& found, const trees::Expected& expected) {
   const bool any_optional = expected.kind == TreeKind::some && !expected.size;
   if (found.kind() != expected.kind && !(any_optional && found.kind() == TreeKind::none)) {
@@ -114,7 +114,7 @@ struct TreeDef::Node {
   TreeKind kind;
   std::vector<TreeDef> children;
   std::vector<std::string> names;
-  std::vector<std::size_t> ends{};  // leaves up to and with each child
+  std::vector<std::size_t> ends{};  // the number of leaves up to and including each child
   std::size_t hash = 0;
   unsigned depth = 1;
 };
@@ -132,14 +132,14 @@ TreeDef::TreeDef(TreeKind kind, std::vector<TreeDef> children, std::vector<std::
   if (kind == TreeKind::leaf) return;
   check_names(kind, names);
   Node node{kind, std::move(children), std::move(names)};
-  // FNV-1a over what is there: cheap, and equal ones hash equal in every process.
+  // FNV-1a over the structure: cheap, and equal trees hash equal in every process.
   std::uint64_t hash = 0xcbf29ce484222325u;
   const auto mix = [&hash](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3u; };
   mix(static_cast<std::uint64_t>(kind));
   std::size_t leaves = 0;
   for (std::size_t k = 0; k < node.children.size(); ++k) {
     TreeDef& child = node.children[k];
-    // Layers are often equal: those beside each other share one structure.
+    // Adjacent equal children, such as layers, share one structure.
     if (k > 0 && child == node.children[k - 1]) child = node.children[k - 1];
     if (child.state_ != nullptr) node.depth = std::max(node.depth, child.state_->depth + 1);
     node.ends.push_back(leaves += child.num_leaves());

@@ -1,4 +1,4 @@
-// What names of a tree's parts look like in its text and in paths (heddle/tree_def.hpp).
+// The syntax of part names in the text of a tree and in paths (heddle/tree_def.hpp).
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace heddle::jit {
 inline constexpr unsigned tree_depth_max = 1000;
 inline constexpr std::string_view hex_digits = "0123456789abcdef";
 
-/// Of names of fields: letters, digits, _, $, and what stands for letters beyond ASCII.
+/// Bytes of field names: letters, digits, _, $, and bytes of non-ASCII letters.
 inline bool is_name_byte(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '$' || static_cast<unsigned char>(c) > 127;

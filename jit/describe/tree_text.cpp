@@ -1,4 +1,4 @@
-// The text of a TreeDef (heddle/tree_def.hpp): printed and parsed.
+// The text of a TreeDef (heddle/tree_def.hpp): printing and parsing.
 #include <algorithm>
 #include <string>
 #include <utility>

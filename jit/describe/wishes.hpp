@@ -1,5 +1,5 @@
-// Wishes: what users asked of tensors, as values. A compile takes them once, when it begins: what
-// is asked for later concerns later compiles. Any thread.
+// Wishes: the users' requests on tensors (memory mode, host array), as values. A compile takes a
+// copy when it begins; later requests affect later compiles. Any thread.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@ namespace heddle::jit {
 struct Wish {
   MemoryMode mode = MemoryMode::unset;
   std::string where;              ///< "file:line" of the request; empty while unset
-  std::optional<HostArray> host;  ///< shares the storage: its values are read at link
+  std::optional<HostArray> host;  ///< shares the storage: the values are read at link
 };
 
-/// All of it as it was at one moment.
+/// A consistent snapshot of the requests on `tensor`.
 [[nodiscard]] Wish wish_of(const Tensor& tensor);
-/// One for each of Program::tensors(), in that order.
+/// One wish for each of Program::tensors(), in order.
 [[nodiscard]] std::vector<Wish> wishes_of(const Program& program);
 
 }  // namespace heddle::jit

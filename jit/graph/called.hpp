@@ -1,5 +1,5 @@
-// An operation on nodes while it runs. One operation is often made of others: what is refused
-// meanwhile names the one that was called.
+// Called: the operation of the user that is being built from nodes. One operation often calls
+// further operations; errors then name the operation that the user called.
 #pragma once
 
 #include <memory>
@@ -15,18 +15,18 @@
 
 namespace heddle::jit {
 
-/// Lives as long as the operation does, on the thread that builds the graph, which computes as
-/// kernels do meanwhile.
+/// Lives as long as the operation, on the thread that builds the graph. That thread computes in the
+/// kernels' floating-point mode meanwhile.
 class Called {
  public:
-  /// `operands`: Node, Operand (numbers count for nothing), ranges of them; or the graph. Throws
-  /// invalid_argument for a node of no graph, and for nodes of two.
+  /// `operands`: Node, Operand (numbers are skipped), ranges of them, or the graph. Throws
+  /// invalid_argument for a node without a graph, and for nodes of two graphs.
   template <typename... Operands>
   Called(std::string_view what, std::source_location where, const Operands&... operands)
       : what_(what), where_(where) {
     (take(operands), ...);
     if (graph_ == nullptr) return;
-    // A finished graph is any thread's: each knows what it has called itself.
+    // Any thread may use a finished graph; each thread keeps its own outermost call.
     const Called*& outermost = graph_->finished ? on_finished_ : graph_->called;
     if (outermost == nullptr) outermost = this;
   }
@@ -42,7 +42,7 @@ class Called {
   /// This thread's outermost operation on a finished graph; null without one.
   [[nodiscard]] static const Called* on_finished() noexcept { return on_finished_; }
 
-  /// Throws invalid_argument where it is none.
+  /// Throws invalid_argument where `dtype` is not a known type.
   void require_dtype(DType dtype) const;
   /// Throws invalid_argument: "'sum' of %3 x f32[2,3] (a.cpp:5): `problem`, at a.cpp:9".
   [[noreturn]] void refuse(std::string_view problem) const;
@@ -67,7 +67,7 @@ class Called {
 
   static constinit thread_local const Called* on_finished_;
 
-  const sched::DefaultFloating floating_;  // of the numbers that the operation makes
+  const sched::DefaultFloating floating_;  // for numbers that the operation computes
   std::string what_;
   std::source_location where_;
   std::vector<NodeId> operands_;

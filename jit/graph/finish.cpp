@@ -1,4 +1,4 @@
-// The end of building a graph: what its results are.
+// Graph::finish(): checks and records the results of a graph.
 #include <fmt/format.h>
 
 #include "heddle/status.hpp"

@@ -1,4 +1,4 @@
-// Graph and Node: parameters, scopes, the end of building; what handles tell.
+// Graph and Node: parameters, scopes, finish(), and the queries of handles.
 #include "heddle/graph.hpp"
 
 #include <fmt/format.h>
@@ -91,7 +91,7 @@ Node Graph::iota(ArrayType type, std::int64_t axis, std::source_location where) 
 }
 
 Graph::Scope::Scope(const Graph& graph, std::string_view name) : state_(graph.state_) {
-  // A finished graph is any thread's, and takes no more nodes that could have a scope.
+  // Any thread may use a finished graph, which takes no new nodes that could have a scope.
   if (name.empty() || state_->finished) return;
   const std::string& outer = state_->scopes[state_->scope()];
   const std::uint32_t path =

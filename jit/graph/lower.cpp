@@ -1,5 +1,5 @@
-// See graph/lower.hpp. A kept node is one tensor and the statements that make it; what is not kept
-// becomes a part of the expressions of its readers.
+// See graph/lower.hpp. A kept node becomes one tensor and the statements that compute the tensor;
+// the other nodes become parts of their readers' expressions.
 #include "jit/graph/lower.hpp"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ class GraphLowering {
     }
     for (const NodeId id : graph_.results) result_.results.push_back(given(id));
     for (const auto& [id, message] : graph_.marks) {
-      // A result that is marked is read where it is.
+      // A marked result is read from the result's own tensor.
       const bool is_given = given_[id] && graph_.node(id).kind != NodeKind::parameter;
       result_.marked.push_back(is_given ? *tensors_[id] : given(id));
       result_.messages.push_back(message);
@@ -45,7 +45,8 @@ class GraphLowering {
   }
 
  private:
-  /// The tensor of a result: the node's own the first time, a copy after that, and of a parameter.
+  /// The tensor of a result: the node's own tensor the first time; a copy for later results of the
+  /// same node, and for a parameter.
   Tensor given(NodeId id) {
     const bool first = graph_.node(id).kind != NodeKind::parameter && !given_[id];
     given_[id] = true;
@@ -65,12 +66,12 @@ class GraphLowering {
       scope_ = scope;
       result_.program.comment(scope == 0 ? "no scope" : graph_.scopes[scope]);
     }
-    // Readers of what nobody planned to keep have all of their places in one axis.
+    // A reshape that the plan did not keep is read at places of one flattened axis.
     const bool is_flat = node.kind == NodeKind::reshape && kept_[id] == Keeping::none;
     Tensor tensor(fmt::format("{}_{}", title(node), id), node.type.dtype,
                   is_flat ? Dims{*node.type.num_elements()} : node.type.dims);
     if (kept_[id] == Keeping::memory) tensor.set_mode(MemoryMode::never_virtual);
-    // A node that cannot be read at affine places gets a tensor of its own, before this one.
+    // A node that cannot be read at affine places first gets a tensor of its own.
     while (true) {
       const auto made = statements_of(graph_, tensors_, id, tensor);
       if (const auto* const statements = std::get_if<std::vector<Statement>>(&made)) {
@@ -85,8 +86,8 @@ class GraphLowering {
   const GraphState& graph_;
   const std::vector<bool> live_;
   const std::vector<Keeping> kept_;
-  std::vector<std::optional<Tensor>> tensors_;  // of parameters, and of what is made so far
-  std::vector<bool> given_;                     // by node: it is a result
+  std::vector<std::optional<Tensor>> tensors_;  // of parameters, and of the nodes made so far
+  std::vector<bool> given_;                     // by node: the node is a result
   std::uint32_t scope_ = 0;
   GraphProgram result_;
 };

@@ -1,4 +1,4 @@
-// The kinds of nodes, by name. Their types: graph/types.cpp.
+// The kinds of nodes, by name. The types of nodes: graph/types.cpp.
 #include "jit/graph/nodes.hpp"
 
 namespace heddle::jit {

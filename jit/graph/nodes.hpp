@@ -1,5 +1,4 @@
-// What graphs are made of: nodes as values, and what each kind of them means for types. Pure; any
-// thread.
+// Nodes of graphs as values, and the kinds of nodes with their types. Pure; any thread.
 #pragma once
 
 #include <compare>
@@ -18,13 +17,13 @@ namespace heddle::jit {
 using NodeId = std::uint32_t;  ///< position among the nodes of its graph; operands have lower ones
 using Numbers = std::vector<std::int64_t>;
 
-/// The kinds that all operations of graphs come down to. In brackets the fields, in order; d: one
-/// number for each axis of the result, x: for each of the operand.
+/// The kinds to which all operations of graphs are lowered. In brackets: the fields, in order; d:
+/// one number for each axis of the result, x: one for each axis of the operand.
 enum class NodeKind : std::uint8_t {
   parameter,    ///< [index]
   constant,     ///< one element
   iota,         ///< [axis]
-  element,      ///< op(args...), all of one shape
+  element,      ///< op(args...); the operands have one shape
   cast,         ///< to the node's dtype
   broadcast,    ///< [axes x]: axis k of the operand is axis axes[k] here, or has one element
   reshape,      ///< the same elements in row-major order
@@ -42,34 +41,35 @@ enum class NodeKind : std::uint8_t {
   order,        ///< (keys...) [axis]: places along the axis, in rising order of the keys: see below
 };
 
-// gather and scatter: the indices have one shape, b, and are places along the listed axes of x, in
-// rising order. At each of them is a window of x, of `sizes` elements; along axes that are not
-// listed it is the whole axis. The result of gather, and the updates of scatter, are [b...,
-// window...]. A window that does not fit is moved inside where it is read, and left out where it
-// is written (J13). arg2 as the operation of scatter puts the update there.
+// gather and scatter: the index arrays have one shape, b, and hold places along the listed axes of
+// x, in rising order. Each place begins a window of x, of `sizes` elements; along an unlisted axis
+// the window is the whole axis. The result of gather, and the updates of scatter, are [b...,
+// window...]. gather moves a window that does not fit inside x; scatter skips such a window (J13).
+// With Op::arg2, scatter stores the update itself.
 
-// order: the keys are unsigned and have one shape, which is the result's: i32, or i64 where places
-// need it. Of each row along the axis, first the place where the first key is lowest; where it is
-// the same, the next key decides, and at last the lower place.
+// order: the keys are unsigned and have one shape, the shape of the result; the result is i32, or
+// i64 where places need 64 bits. Each row along the axis lists its places in rising order of the
+// first key; equal first keys are ordered by the next key, and equal keys by the lower place.
 
-/// An axis, as containers count.
+/// Converts an axis to an index of containers.
 [[nodiscard]] inline std::size_t axis_index(std::int64_t axis) noexcept {
   return static_cast<std::size_t>(axis);
 }
 
 struct KindInfo {
   std::string_view name;
-  std::size_t arity;  ///< any_arity: as many as there are; element: its operation's
+  /// any_arity: no fixed number; for element, the number of the operation's operands
+  std::size_t arity;
   std::vector<std::string_view> fields;
 };
 inline constexpr std::size_t any_arity = ~std::size_t{0};
 [[nodiscard]] const KindInfo& kind_info(NodeKind kind) noexcept;
 [[nodiscard]] std::span<const KindInfo> all_kinds() noexcept;
 
-/// Whether nodes of this kind have an operation.
+/// True if nodes of this kind have an operation.
 [[nodiscard]] bool has_op(NodeKind kind) noexcept;
 
-/// A node without where it was made: equal ones of a graph are one.
+/// A node without its source location: equal nodes of a graph are stored once.
 struct GraphNode {
   NodeKind kind = NodeKind::constant;
   Op op = Op::identity;
@@ -80,12 +80,13 @@ struct GraphNode {
   friend bool operator==(const GraphNode&, const GraphNode&) = default;
 };
 
-/// The type of a node whose operands have these types; for kinds whose type does not follow from
-/// them (parameter, constant, iota, cast, broadcast, reshape, slice) the node's own, checked.
-/// Throws Error(invalid_argument) that says what was expected and what to do, not of whom.
+/// The type of a node whose operands have types `args`. For kinds whose type does not follow from
+/// the operands (parameter, constant, iota, cast, broadcast, reshape, slice): the node's own type,
+/// checked. Throws Error(invalid_argument) that says what was expected and how to fix the call,
+/// without naming the node.
 [[nodiscard]] ArrayType type_of(const GraphNode& node, std::span<const ArrayType> args);
 
-/// The operation of an element, "add"; else the kind's name, "reduce".
+/// The operation's name for an element node, "add"; otherwise the kind's name, "reduce".
 [[nodiscard]] std::string_view title(const GraphNode& node) noexcept;
 
 }  // namespace heddle::jit

@@ -1,4 +1,4 @@
-// Operations that sum products: dot_general and what comes down to it, convolutions.
+// Operations that sum products: dot_general, the operations based on dot_general, and convolutions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ Numbers places_of(const Node& x, const Axes& axes, const jit::Called& call) {
   return found;
 }
 
-/// einsum() step by step: two operands become one, until one is left.
+/// einsum() step by step: replaces two operands by their sum of products, until a single operand is
+/// left.
 class Einsum {
  public:
   Einsum(std::string_view spec, const std::vector<Node>& operands, CallSite where)
@@ -112,11 +113,11 @@ class Einsum {
                                  place->second, extent));
       }
     }
-    // Sums and products on the way have the type of all, whatever their order is.
+    // Sums and products on the way have the common type of all operands, in any order.
     terms_.push_back({cast(Operand(operand, where_), type_), std::move(letters)});
   }
 
-  /// Letters that are needed later: by the result, or by terms from `first` on.
+  /// The letters needed later: by the result, or by terms from `first` on.
   std::string letters_of(const std::vector<Term>& terms, std::size_t first) const {
     std::string letters = result_;
     for (std::size_t k = first; k < terms.size(); ++k) letters += terms[k].letters;
@@ -127,7 +128,7 @@ class Einsum {
     return letters.find(letter) != std::string::npos;
   }
 
-  /// Sums over the letters that nobody needs.
+  /// Sums over the letters that are not needed.
   Term reduce(const Term& term, const std::string& needed) const {
     Axes gone;
     std::string letters;
@@ -184,7 +185,7 @@ std::int64_t conv_option(const std::vector<std::int64_t>& list, std::size_t k) {
 using jit::Int128;
 constexpr Int128 reach_max = std::numeric_limits<std::int32_t>::max();
 
-/// How many axes of space images and filters have; refuses what does not go together.
+/// The number of spatial axes of images and filters; refuses operands that do not fit together.
 std::size_t space_of(const Node& x, const Node& w, const ConvOptions& options,
                      const jit::Called& call) {
   const std::int64_t axes = x.rank() - 2;
@@ -220,8 +221,8 @@ std::size_t space_of(const Node& x, const Node& w, const ConvOptions& options,
   return jit::axis_index(axes);
 }
 
-/// [count, groups, channels, space...] and [groups, filters, channels, space...]: the convolution,
-/// [count, groups * filters, space...].
+/// The convolution [count, groups * filters, space...] of [count, groups, channels, space...] and
+/// [groups, filters, channels, space...].
 Node grouped(const Node& x, const Node& w, Numbers step, Numbers dilation, CallSite where) {
   GraphNode node;
   node.kind = NodeKind::conv;
@@ -234,7 +235,7 @@ Node grouped(const Node& x, const Node& w, Numbers step, Numbers dilation, CallS
   return reshape(made, dims, where);
 }
 
-/// Axis `axis` cut into `count` parts: [.., count, size, ..].
+/// Splits axis `axis` into `count` parts: [.., count, size, ..].
 Node cut_axis(const Node& x, std::size_t axis, std::int64_t count, const jit::Called& call) {
   std::vector<std::int64_t> dims(x.dims().begin(), x.dims().end());
   if (count < 1 || dims[axis] % count != 0) {
@@ -272,7 +273,7 @@ Node matmul(const Node& a, const Node& b, CallSite where) {
   DotAxes axes;
   axes.contract_a = {a.rank() - 1};
   axes.contract_b = {depth_b};
-  if (b.rank() <= 2) return dot_general(a, b, axes, where);  // rows of all of a
+  if (b.rank() <= 2) return dot_general(a, b, axes, where);  // row vectors of all of a
   const Dims outer_a(std::vector<std::int64_t>(
       a.dims().begin(), a.dims().end() - std::min<std::int64_t>(a.rank(), 2)));
   const Dims outer_b(std::vector<std::int64_t>(b.dims().begin(), b.dims().end() - 2));
@@ -355,7 +356,8 @@ Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options, C
     turned.push_back(static_cast<std::int64_t>(k + 3));
   }
   const Node images = cut_axis(pad(x, Operand(0, where), padding, where), 1, options.groups, call);
-  // [groups, filters, channels, space...] with filters and channels exchanged, turned in space.
+  // [groups, filters, channels, space...] with filters and channels exchanged, and the spatial axes
+  // reversed.
   const Node filters = cut_axis(w, 0, options.groups, call);
   Axes order{0, 2, 1};
   for (const std::int64_t axis : turned) order.push_back(axis);

@@ -1,4 +1,4 @@
-// Elementwise operations on nodes: numbers take a type, shapes are broadcast.
+// Elementwise operations on nodes: converts numbers to a type, and broadcasts shapes.
 #include <fmt/format.h>
 
 #include "heddle/graph.hpp"
@@ -19,21 +19,21 @@ using jit::NodeKind;
 using jit::Op;
 using Operands = std::span<const Operand* const>;
 
-/// The type that the nodes among the operands agree on, of those whose types have to; nullopt where
-/// they do not, or where there are none.
+/// The common type of the node operands (a condition excluded); nullopt where the nodes have no
+/// common type, or where all operands are numbers.
 std::optional<DType> strong_type(Op op, Operands operands) {
   std::optional<DType> strong;
   for (std::size_t k = op == Op::where ? 1 : 0; k < operands.size(); ++k) {
     if (operands[k]->number()) continue;
     const DType dtype = operands[k]->node().dtype();
     const auto joined = strong ? jit::promote(*strong, dtype) : dtype;
-    if (!joined) return std::nullopt;  // told by the node's own type
+    if (!joined) return std::nullopt;  // the node's type check reports the problem
     strong = joined;
   }
   return strong;
 }
 
-/// A number as a node: of the type of what it meets, as expressions have it.
+/// A number as a node, of a type that follows from the other operands, as in expressions.
 Node number_node(Op op, Operands operands, std::size_t k, const jit::Called& call) {
   const jit::ExprNode& literal = *Inside::of(*operands[k]->number());
   const bool is_condition = op == Op::where && k == 0;
@@ -101,7 +101,7 @@ struct BitcastMaker {
 
 }  // namespace
 
-// Declared in a class alone, they are as visible as they are here.
+// Friends that are declared only in their class get the visibility in effect here.
 #pragma GCC visibility push(default)
 
 Node operator+(const Operand& a, const Operand& b) { return apply(Op::add, {&a, &b}); }
@@ -195,7 +195,7 @@ Node bitcast(const Operand& x, DType to) {
 
 Node clamp(const Operand& x, const Operand& low, const Operand& high) {
   const jit::Called call("clamp", x.where(), x, low, high);
-  if (x.number() && high.number()) {  // the same, with a node in each step
+  if (x.number() && high.number()) {  // the same result, with a node in each step
     if (low.number()) call.refuse("of numbers alone; Graph::constant() makes a node of one");
     return min(Operand(max(x, low), x.where()), Operand(max(high, low), x.where()));
   }

@@ -1,4 +1,4 @@
-// Operations at places that are computed: gather, scatter, windows.
+// Operations at computed places: gather, scatter, windows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using jit::GraphNode;
 using jit::NodeKind;
 using jit::Numbers;
 
-/// Integers of one shape.
+/// Requires integer index arrays of one shape.
 void require_indices(std::span<const Node> indices, const jit::Called& call) {
   if (indices.empty()) call.refuse("there are no indices; it takes one array at least");
   for (const Node& each : indices) {
@@ -29,7 +29,7 @@ void require_indices(std::span<const Node> indices, const jit::Called& call) {
 
 Node gather_windows(const Node& x, const std::vector<Node>& indices, Numbers axes, Numbers sizes,
                     CallSite where) {
-  if (indices[0].type().num_elements() == 0) {  // of nothing nothing is taken
+  if (indices[0].type().num_elements() == 0) {  // without indices the result is empty
     std::vector<std::int64_t> dims(indices[0].dims().begin(), indices[0].dims().end());
     dims.insert(dims.end(), sizes.begin(), sizes.end());
     const Graph graph = jit::graph_with(x);
@@ -44,14 +44,14 @@ Node gather_windows(const Node& x, const std::vector<Node>& indices, Numbers axe
   return jit::make_node(jit::graph_of(x, "gather"), std::move(node), where);
 }
 
-/// Without the axes of one element that are at these places.
+/// Removes the axes of one element, `first` + each of `axes`.
 Node without_axes(const Node& x, std::size_t first, const Numbers& axes, CallSite where) {
   Axes gone;
   for (const std::int64_t axis : axes) gone.push_back(static_cast<std::int64_t>(first) + axis);
   return squeeze(x, gone, where);
 }
 
-/// Starts as nodes: scalars, one for each axis of x.
+/// Converts starts to nodes: scalars, one for each axis of x.
 std::vector<Node> start_nodes(const Node& x, const std::vector<Operand>& starts,
                               const jit::Called& call) {
   std::vector<Node> nodes;
@@ -123,7 +123,7 @@ Node take(const Node& x, const Node& indices, std::int64_t axis, CallSite where)
   sizes[jit::axis_index(along)] = 1;
   const Node rows = without_axes(gather_windows(x, {indices}, {along}, std::move(sizes), where),
                                  indices.dims().size(), {along}, where);
-  // The axes of the indices are the first; they go where `axis` was.
+  // The axes of the indices come first; moves them to the position of `axis`.
   Axes order;
   const std::int64_t batch = indices.rank();
   for (std::int64_t k = 0; k < along; ++k) order.push_back(batch + k);

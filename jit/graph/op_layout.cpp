@@ -27,7 +27,7 @@ Node layout_node(const Node& x, NodeKind kind, Dims dims, std::vector<Numbers> f
   return jit::make_node(jit::graph_of(x, jit::kind_info(kind).name), std::move(node), where);
 }
 
-/// Where a range begins, how far it goes and how many elements it has: as Python cuts it.
+/// The start, step and number of elements of a range, with Python's slicing rules.
 struct CutRange {
   std::int64_t start, step, count;
 };
@@ -54,14 +54,15 @@ void require_parts(const std::vector<Node>& parts, const jit::Called& call) {
   if (parts.empty()) call.refuse("there are no parts; it takes one at least");
 }
 
-/// Where row + diagonal >= column for the last two axes of `x`, or <=.
+/// Keeps the elements with row + diagonal >= column (lower) or <= column, for the last two axes of
+/// `x`.
 Node triangle(const Node& x, std::int64_t diagonal, bool lower, const jit::Called& call) {
   if (x.rank() < 2) call.refuse("it takes 2 axes at least, rows and columns; reshape() adds some");
   const Dims square(std::vector<std::int64_t>(x.dims().end() - 2, x.dims().end()));
   const Graph graph = jit::graph_with(x);
   const Node row = graph.iota({DType::i64, square}, 0, call.where());
   const Node column = graph.iota({DType::i64, square}, 1, call.where());
-  // Beyond the corners all diagonals are alike.
+  // All diagonals beyond the corners give the same result.
   const std::int64_t inside = std::clamp(diagonal, -square[0], square[1]);
   const Node edge = Operand(row, call.where()) + Operand(inside, call.where());
   const Node keeps = lower ? Operand(column, call.where()) <= Operand(edge, call.where())
@@ -244,7 +245,7 @@ Node pad(const Node& x, const Operand& value, const std::vector<Padding>& paddin
   GraphNode node;
   node.kind = NodeKind::pad;
   node.fields.assign(3, Numbers(x.dims().size(), 0));
-  std::vector<Range> kept(x.dims().size());  // of what was padded
+  std::vector<Range> kept(x.dims().size());  // the ranges to cut from the padded array
   bool is_cut = false;
   for (std::size_t k = 0; k < padding.size(); ++k) {
     const Padding& one = padding[k];
@@ -258,7 +259,7 @@ Node pad(const Node& x, const Operand& value, const std::vector<Padding>& paddin
     const Int128 padded = Int128{extent} +
                           Int128{std::max<std::int64_t>(extent - 1, 0)} * one.interior +
                           node.fields[0][k] + node.fields[1][k];
-    // What is negative of both.
+    // The number of elements that negative padding removes.
     const Int128 gone = Int128{node.fields[0][k]} - one.low + node.fields[1][k] - one.high;
     if (gone > padded) {
       call.refuse(fmt::format("{} elements are to go of axis {}, which has {}", jit::narrow(gone),

@@ -1,4 +1,4 @@
-// Layers of networks, made of other operations.
+// Layers of networks, composed from other operations.
 #include <fmt/format.h>
 
 #include <array>
@@ -15,7 +15,7 @@ namespace {
 
 using jit::At;
 
-/// `factor` goes with what it scales or shifts, whose shape it leaves as it is.
+/// Requires that `factor` broadcasts to the shape of `normal` without changing that shape.
 const Node& require_factor(const Node& normal, const Node& factor, const jit::Called& call) {
   const std::array shapes{normal.dims(), factor.dims()};
   if (jit::broadcast_dims(shapes) == normal.dims()) return factor;
@@ -105,7 +105,7 @@ Node one_hot(const Node& indices, std::int64_t depth, DType dtype, CallSite wher
     call.refuse("indices are integers; cast them");
   }
   if (depth < 0) call.refuse(fmt::format("the depth is {} (expected 0 or more)", depth));
-  // Indices of u64 have no common type with i64.
+  // u64 indices have no common type with i64.
   const DType type = indices.dtype() == DType::u64 ? DType::u64 : DType::i64;
   const Node places = graph.iota({type, {depth}}, 0, where);
   return cast(at(at(expand_dims(indices, {-1}, where)) == at(places)), dtype);
@@ -124,7 +124,7 @@ Node cross_entropy(const Node& logits, const Node& labels, CallSite where) {
   const std::int64_t classes = logits.dims()[static_cast<std::size_t>(last)];
   const Node chosen =
       one_hot(jit::nearest_places(labels, classes - 1, where), classes, DType::bool_, where);
-  // A product with 0 would make NaN of classes that are impossible.
+  // A product with 0 would give NaN for a class whose log probability is -infinity.
   const Node loss = select(at(chosen), at(log_softmax(logits, last, where)), at(0.0));
   return -at(sum(loss, {-1}, {}, where));
 }

@@ -1,5 +1,5 @@
-// Sorting, and what is made of it. All of it goes by keys: unsigned numbers in the order of what
-// they stand for.
+// Sorting, and operations based on sorting. All of them sort unsigned keys in the order of the
+// elements.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,14 +21,14 @@ using jit::At;
 using jit::GraphNode;
 using jit::NodeKind;
 
-/// Where there are fewer values, they are searched one by one.
+/// Fewer values are searched one by one.
 constexpr std::int64_t searched_together = 256;
 
 DType unsigned_type(std::size_t bytes) {
   return bytes == 8 ? DType::u64 : bytes == 4 ? DType::u32 : bytes == 2 ? DType::u16 : DType::u8;
 }
 
-/// Numbers, then NaN; -0 and 0 are one.
+/// Numbers first, then NaN; -0 and 0 have one key.
 Node rising_key(const Node& x, CallSite where) {
   const At at{where};
   const DType dtype = x.dtype();
@@ -61,8 +61,9 @@ Node order_of(std::span<const Node> keys, std::int64_t axis, CallSite where) {
   return jit::make_node(jit::graph_of(keys[0], "sort"), std::move(node), where);
 }
 
-/// The places along the last axis of x of its `count` lowest keys, which `key` gives, in order.
-/// What is not among as many blocks as that, those of the lowest elements, is not among them.
+/// The places, along the last axis of x, of the `count` lowest keys (made by `key`), in order. The
+/// lowest elements all lie in the `count` blocks with the lowest minima; only those blocks are
+/// sorted.
 Node lowest_places(const Node& x, std::int64_t count, const std::function<Node(const Node&)>& key,
                    CallSite where) {
   const At at{where};
@@ -72,7 +73,8 @@ Node lowest_places(const Node& x, std::int64_t count, const std::function<Node(c
     const Node keys = key(from);
     return slice(order_of({&keys, 1}, last, where), last, {0, count}, where);
   };
-  // Blocks of about sqrt(extent / count): as many are ordered as elements of those that are chosen.
+  // Block size of about sqrt(extent / count): the number of sorted blocks is about the number of
+  // elements in the chosen blocks.
   const auto share = static_cast<std::uint64_t>(extent / std::max<std::int64_t>(count, 1));
   const auto size = std::int64_t{1} << (static_cast<unsigned>(std::bit_width(share)) / 2);
   const std::int64_t blocks = extent / size;
@@ -87,8 +89,8 @@ Node lowest_places(const Node& x, std::int64_t count, const std::function<Node(c
   const Node lowest = minimum(key(parts), {-1}, {}, where);
   const auto same = [](const Node& node) { return node; };
   const Node chosen = sort(lowest_places(lowest, count, same, where), -1, {}, where);
-  // Their elements in the order of their places, so that of equal ones the first comes first; then
-  // what is left behind the last block.
+  // The elements of the chosen blocks in the order of their places, hence equal keys stay in order;
+  // then the elements behind the last whole block.
   dims[jit::axis_index(last)] = count;
   const Node within = graph.iota({chosen.dtype(), Dims(dims)}, -1, where);
   const Node start =
@@ -105,7 +107,7 @@ Node lowest_places(const Node& x, std::int64_t count, const std::function<Node(c
   return take_along_axis(places, first_of(candidates), last, where);
 }
 
-/// Whether a is before b where NaN is last.
+/// True if a sorts before b, with NaN last.
 Node is_before(const Node& a, const Node& b, CallSite where) {
   const At at{where};
   const Node less = at(a) < at(b);
@@ -113,7 +115,7 @@ Node is_before(const Node& a, const Node& b, CallSite where) {
   return at(less) || at(at(at(b) != at(b)) && at(at(a) == at(a)));
 }
 
-/// searchsorted() bit by bit, from the highest one on.
+/// searchsorted() bit by bit, from the highest bit on.
 Node bisected_places(const Node& sorted, const Node& values, Side side, CallSite where) {
   const At at{where};
   const std::int64_t count = sorted.dims()[0];
@@ -132,9 +134,9 @@ Node bisected_places(const Node& sorted, const Node& values, Side side, CallSite
   return found;
 }
 
-/// searchsorted() by sorting the values among what they are searched in: of equal ones the values
-/// come first for the left side, last for the right one. Each bit of a search reads memory at
-/// random; this does so three times or so.
+/// searchsorted() by sorting the values together with `sorted`: values sort before equal elements
+/// for the left side, after them for the right side. Each bit of a binary search reads memory at
+/// random; the sort makes about three random passes.
 Node merged_places(const Node& sorted, const Node& values, Side side, CallSite where) {
   const At at{where};
   const bool left = side == Side::left;
@@ -145,7 +147,7 @@ Node merged_places(const Node& sorted, const Node& values, Side side, CallSite w
       left ? concatenate({flat, sorted}, 0, where) : concatenate({sorted, flat}, 0, where);
   const Node key = key_of(all, false, where);
   const Node order = order_of({&key, 1}, 0, where);
-  // Which value it is; outside of them for elements of `sorted`, so that these are left out.
+  // The number of the value; out of range for elements of `sorted`, which the scatter then skips.
   const Node value = left ? order : at(order) - Operand(count, where);
   const Node is_element =
       left ? at(order) >= Operand(searches, where) : at(order) < Operand(count, where);

@@ -1,4 +1,4 @@
-// Random numbers, made of other operations.
+// Random numbers, composed from other operations.
 #include <fmt/format.h>
 
 #include <array>
@@ -36,7 +36,7 @@ bool is_negative_integer(const Operand& operand) {
   return info(literal.dtype).is_signed && is_integer(literal.dtype) && literal.scalar.i < 0;
 }
 
-// Counters below 2^62 are elements'; these keep keys apart from bits.
+// Counters below 2^62 belong to elements; these constants keep derived keys apart from random bits.
 constexpr std::uint64_t split_from = std::uint64_t{1} << 63U;
 constexpr std::uint64_t fold_counter = std::uint64_t{1} << 62U;
 
@@ -84,7 +84,7 @@ Node random_normal(const Node& key, const Dims& dims, CallSite where) {
   const jit::Called call("random_normal", where, key);
   const At at{where};
   const Node bits = random_bits(key, dims, where);
-  // Radius and angle of one point: of the upper and the lower bits. 1 - u is in (0, 1].
+  // Box-Muller: the radius from the upper bits, the angle from the lower bits. 1 - u is in (0, 1].
   const Node radius = uniform(at(bits));
   const Node angle = uniform(at(Operand(bits, where) * Operand(std::uint64_t{1} << 32U, where)));
   const Node logarithm = log(at(at(1.0) - at(radius)));
@@ -114,8 +114,8 @@ Node categorical(const Node& key, const Node& given, CallSite where) {
   static_cast<void>(jit::axis_of(given, -1, call));
   const Node logits = jit::as_floating(given, where);
   const Node chance = random_uniform(key, logits.dims(), where);
-  // The centre of each of 2^23 steps, which f32 has exactly: neither 0 nor 1, so that the noise is
-  // finite, and a logit of -infinity is never chosen before others.
+  // The centre of each of 2^23 steps, which f32 represents exactly, is neither 0 nor 1. The noise
+  // is therefore finite, and a logit of -infinity is never chosen before a finite logit.
   const Node step = floor(at(at(chance) * at(0x1p23)));
   const Node inside = at(at(step) * at(0x1p-23)) + at(0x1p-24);
   const Node noise = -at(log(at(-at(log(at(inside))))));

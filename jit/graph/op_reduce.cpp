@@ -21,7 +21,7 @@ Numbers reduced_axes(const Node& x, const Axes& axes, const jit::Called& call) {
   return jit::first_axes(x.dims().size());
 }
 
-/// `x` with axes of one element where it was reduced.
+/// `reduced` with axes of one element in place of the reduced axes.
 Node keep_axes(const Node& reduced, const Dims& dims, const Numbers& axes, CallSite where) {
   std::vector<std::int64_t> kept(dims.begin(), dims.end());
   for (const std::int64_t axis : axes) kept[jit::axis_index(axis)] = 1;
@@ -41,7 +41,7 @@ Node reduce_node(Op op, std::string_view what, const Node& x, const Axes& axes, 
   return options.keep ? keep_axes(reduced, x.dims(), gone, where) : reduced;
 }
 
-/// A double: beside an axis without elements others may be as long as they like.
+/// A double: the extents beside an empty axis may multiply to more than an integer holds.
 double count_of(const Node& x, const Numbers& axes) {
   double count = 1;
   for (const std::int64_t axis : axes)
@@ -49,7 +49,7 @@ double count_of(const Node& x, const Numbers& axes) {
   return count;
 }
 
-/// The mean in the type that sums of `x` are computed in.
+/// The mean, in the type in which sums of `x` are computed.
 Node wide_mean(const Node& x, const Axes& axes, Reduce options, const jit::Called& call) {
   const Numbers gone = reduced_axes(x, axes, call);
   const Node wide = cast(Operand(jit::as_floating(x, call.where()), call.where()),
@@ -58,7 +58,8 @@ Node wide_mean(const Node& x, const Axes& axes, Reduce options, const jit::Calle
   return Operand(total, call.where()) / Operand(count_of(x, gone), call.where());
 }
 
-/// The place of the first element along `axis` that is the `op` of all; a NaN is.
+/// The place of the first element along `axis` that equals the `op` of all elements; a NaN counts
+/// as equal.
 Node arg_extreme(Op op, std::string_view what, const Node& x, std::int64_t axis, Reduce options,
                  CallSite where) {
   const jit::Called call(what, where, x);
@@ -71,8 +72,8 @@ Node arg_extreme(Op op, std::string_view what, const Node& x, std::int64_t axis,
   return minimum(first, {along}, options, where);
 }
 
-/// The largest element over `axes`, which stay, for a difference to it: an infinite one would give
-/// inf - inf, so that 0 takes its place, as where there is none.
+/// The largest element over `axes` (kept), as the subtrahend of a difference. 0 replaces an
+/// infinite maximum, because inf - inf is NaN, and the maximum of no elements.
 Node finite_maximum(const Node& x, const Numbers& axes, CallSite where) {
   if (count_of(x, axes) == 0) return jit::graph_with(x).constant(0, x.dtype(), where);
   const Node largest = maximum(x, axes, {.keep = true}, where);

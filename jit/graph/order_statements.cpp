@@ -12,11 +12,11 @@
 namespace heddle::jit {
 namespace {
 
-/// Rows of which all pairs are compared: these loops become vectors.
+/// The longest row sorted by comparing every pair; the compiler vectorises these loops.
 constexpr std::int64_t compared_max = 128;
-/// From here on, fewer passes are worth more counters in each.
+/// From this length on, fewer passes are worth more counters per pass.
 constexpr std::int64_t wide_digits_from = 4096;
-/// Keys and places of 32 bits travel together.
+/// Packs a 32-bit key and a 32-bit place into one u64.
 constexpr std::uint64_t pair_factor = std::uint64_t{1} << 32U;
 
 int bits_of(DType dtype) {
@@ -41,7 +41,7 @@ class OrderStatements {
   }
 
  private:
-  /// What is ordered so far, at a place of it: as u64.
+  /// The elements sorted so far: the key and the place at a position, as u64.
   struct Ordered {
     std::function<Expr(const Subscript&)> key, place;
   };
@@ -61,8 +61,8 @@ class OrderStatements {
     subscripts.insert(subscripts.begin() + static_cast<std::ptrdiff_t>(axis_), place);
     return result_.at(std::move(subscripts));
   }
-  /// Zeros. All of a tensor that is written at computed positions: only then does it have no value
-  /// from before.
+  /// A tensor of zeros. A tensor that is written at computed positions must be written whole first,
+  /// or the tensor would need a value from before.
   Tensor zeros(std::string_view what, DType dtype, std::int64_t extent) {
     Tensor zero = tensor(what, dtype, extent);
     statements_.push_back(in_row(zero, Index(extent)) = Expr(0));
@@ -70,12 +70,12 @@ class OrderStatements {
   }
   void clear_result() { statements_.push_back(in_result(Index(count_)) = Expr(0)); }
   static Expr wide(const Expr& value) { return cast(value, DType::u64); }
-  /// The least type that holds places up to `last`.
+  /// The smallest type that holds places up to `last`.
   static DType place_type(std::int64_t last) {
     return last <= std::numeric_limits<std::uint32_t>::max() ? DType::u32 : DType::u64;
   }
 
-  /// Each element goes where the number of those before it says.
+  /// Puts each element at the position given by the number of lower elements.
   void compare() {
     const Index other(count_);
     Expr before = embed(other) < embed(place_);
@@ -91,7 +91,7 @@ class OrderStatements {
                               cast(embed(place_), result_.dtype()));
   }
 
-  /// Orders by key k what is ordered by those after it.
+  /// Sorts by key k; the elements are already sorted by the keys after k.
   void digits_of(std::size_t k) {
     Ordered now = start(k);
     bits_ = bits_of(keys_[k].dtype());
@@ -117,13 +117,13 @@ class OrderStatements {
     return {[moved, this](const Subscript& at) { return wide(in_row(moved, at)); }, ordered_};
   }
 
-  /// Orders by `width` bits of the keys from bit `low` on, of elements that are alike the earlier
-  /// one first.
+  /// Sorts stably by `width` bits of the keys from bit `low` on.
   Ordered pass_over(const Ordered& now, int low, int width, bool is_last, bool is_result) {
     const std::int64_t values = std::int64_t{1} << width;
     const Expr digit = now.key(place_) / (std::uint64_t{1} << low) % (std::uint64_t{1} << width);
-    // Each element's number among those of its digit; behind them how many each digit has. An
-    // element takes the count of its digit, then adds 1 to it: two steps of one statement.
+    // ranks[place] becomes the element's rank among the elements of the same digit; the counters of
+    // the digits lie behind the ranks. Each element takes the counter of its digit, then adds 1 to
+    // the counter: two steps of one statement.
     const DType type = place_type(count_ + values);
     const Tensor ranks = zeros("ranks", type, count_ + values);
     const Index step(2);
@@ -144,7 +144,7 @@ class OrderStatements {
     return move(now, target, !is_last);
   }
 
-  /// Puts places, and keys where more of their digits follow, where `target` says.
+  /// Moves places, and keys where digits of the same key remain, to `target`.
   Ordered move(const Ordered& now, const Expr& target, bool with_keys) {
     const DType type = place_type(count_);
     const bool pairs = with_keys && type == DType::u32 && bits_ <= 32;
@@ -171,8 +171,9 @@ class OrderStatements {
   const std::int64_t count_;
   std::vector<Index> rows_;
   const Index place_;
-  int bits_ = 0;                                   // of the key at hand
-  std::function<Expr(const Subscript&)> ordered_;  // by the keys so far; none yet: empty
+  int bits_ = 0;  // of the current key
+  // the order by the keys so far; empty before the first key
+  std::function<Expr(const Subscript&)> ordered_;
   std::vector<Statement> statements_;
 };
 

@@ -13,7 +13,7 @@ struct Term {
   bool down;
 };
 
-/// A row-major place whose terms all go up.
+/// A row-major position whose terms all have positive steps.
 struct Flat {
   std::int64_t constant = 0;
   std::vector<Term> terms;
@@ -28,7 +28,7 @@ Flat rising(const NodePlace& place, const Digits& digits) {
   return flat;
 }
 
-/// Takes the multiple of `stride` out of `flat`, which keeps the rest below it.
+/// Divides `flat` by `stride`: returns the quotient and leaves the remainder in `flat`.
 std::variant<NodePlace, Cut, NotAffine> take(Flat& flat, std::int64_t stride,
                                              const Digits& digits) {
   NodePlace taken{flat.constant / stride, {}};
@@ -90,7 +90,7 @@ NodePlaces Digits::places() const {
   std::vector<std::int64_t> strides(rank_, 1);
   for (std::size_t k = extents_.size(); k-- > 0;) {
     const std::size_t axis = axes_[k];
-    // An axis of one element is always at 0.
+    // The place along an axis of one element is 0.
     if (extents_[k] != 1)
       places[axis] = add(places[axis], {0, {{static_cast<std::uint32_t>(k), strides[axis]}}});
     strides[axis] *= extents_[k];

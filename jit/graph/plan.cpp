@@ -9,16 +9,16 @@
 namespace heddle::jit {
 namespace {
 
-/// Operations that one expression nests at most, layout among them.
+/// The largest depth of operations in one expression, layout operations included.
 constexpr int depth_max = 48;
 
-/// As many statements at most each read in place their part of one array.
+/// At most this many statements read their parts of one array in place.
 constexpr std::size_t readers_max = 8;
 
 constexpr NodeId nobody = ~NodeId{0};
 constexpr NodeId several_nodes = nobody - 1;
 
-/// Whether this kind reads an element of its operand more than once.
+/// True if nodes of this kind read an element of their operand more than once.
 bool rereads(NodeKind kind) {
   return kind == NodeKind::dot || kind == NodeKind::conv || kind == NodeKind::window ||
          kind == NodeKind::gather || kind == NodeKind::scatter;
@@ -48,7 +48,8 @@ class KeepPlanner {
   }
 
  private:
-  /// Whether reading it computes more than an index: an operation in it, or in what it reads.
+  /// True if reading the node computes more than an index: the node, or a node that it reads, is an
+  /// operation.
   bool computes(NodeId id) const {
     const GraphNode& node = graph_.node(id);
     if (node.kind == NodeKind::element || node.kind == NodeKind::gather) return true;
@@ -56,7 +57,7 @@ class KeepPlanner {
     return std::ranges::any_of(node.args, [this](NodeId arg) { return computes_[arg]; });
   }
 
-  /// Its readers, which have higher numbers, have been decided.
+  /// Call after the readers, which have higher numbers, are decided.
   void decide(NodeId id) {
     const GraphNode& node = graph_.node(id);
     if (!is_pointwise(node.kind) && node.kind != NodeKind::parameter) keep(id);
@@ -72,7 +73,8 @@ class KeepPlanner {
       const bool grows = node.kind == NodeKind::broadcast &&
                          node.type.num_elements() != graph_.type(arg).num_elements();
       if (computes_[arg] && (grows || rereads(node.kind))) keep(arg);
-      // What is read at computed places is in memory; what these are computed by is read for each.
+      // The operand of a gather is kept, since its places are computed; index arrays are read for
+      // each window.
       const bool read_anywhere = node.kind == NodeKind::gather && arg == node.args[0];
       if (read_anywhere && graph_.node(arg).kind != NodeKind::parameter) keep(arg);
     }
@@ -80,12 +82,12 @@ class KeepPlanner {
 
   bool is_kept(NodeId id) const { return kept_[id] != Keeping::none; }
   void keep(NodeId id) { kept_[id] = Keeping::tensor; }
-  /// Whether expressions end there, whatever passes do to tensors.
+  /// True if expressions end at the node, whatever passes do to tensors.
   bool in_memory(NodeId id) const {
     return kept_[id] == Keeping::memory || !is_pointwise(graph_.node(id).kind);
   }
 
-  /// Whether it is a part of its first operand that no value chooses.
+  /// True if the node is a part of its first operand at a constant place.
   bool is_fixed_part(const GraphNode& node) const {
     if (node.kind == NodeKind::slice) return true;
     return node.kind == NodeKind::gather &&
@@ -95,9 +97,10 @@ class KeepPlanner {
            });
   }
 
-  /// Parts of an array that differ in where they begin, one for each step of an unrolled loop: read
-  /// in place, that number would make each step's kernel another one, to be compiled by itself.
-  /// Parts that one statement reads, a stencil's, are in one kernel anyway.
+  /// Keeps the parts of an array that differ only in their start, one for each step of an unrolled
+  /// loop. Read in place, the differing start would make every step's kernel different, and each
+  /// kernel would be compiled. Parts that one statement reads, as in a stencil, count once: one
+  /// kernel holds them anyway.
   void keep_steps() {
     struct Steps {
       std::vector<NodeId> parts;
@@ -131,8 +134,9 @@ class KeepPlanner {
   const std::vector<bool>& live_;
   std::vector<Keeping> kept_;
   std::vector<bool> computes_;
-  std::vector<NodeId> reader_;  // the kept node whose statement reads it; nobody, several_nodes
-  std::vector<bool> alike_;     // read by elementwise operations alone: at one place
+  // the kept node whose statement reads the node; nobody, several_nodes
+  std::vector<NodeId> reader_;
+  std::vector<bool> alike_;  // read by elementwise operations only, hence at one place
   std::vector<int> uses_;
 };
 

@@ -1,5 +1,5 @@
-// Which nodes of a graph are kept in tensors: the others are computed where they are read. Pure;
-// any thread.
+// Chooses which nodes of a graph are kept in tensors; the other nodes are computed at their
+// readers. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,21 @@
 
 namespace heddle::jit {
 
-/// Whether the value at a place follows from values of operands at one place each.
+/// True if a value at a place follows from one value of each operand.
 [[nodiscard]] bool is_pointwise(NodeKind kind) noexcept;
 
 /// How a node is kept.
 enum class Keeping : std::uint8_t {
-  none,    ///< computed where it is read
-  tensor,  ///< in a tensor, which passes may yet compute where it is read
-  memory,  ///< in a tensor that none computes there
+  none,    ///< computed where the node is read
+  tensor,  ///< in a tensor; passes may still compute the value at the readers
+  memory,  ///< in a tensor; passes must not compute the value at the readers
 };
 
-/// By position in the graph. Kept are: what results and marks are; what is no pointwise kind; and,
-/// where there is something to compute, what several statements would compute, what is read for
-/// each of the places that it is broadcast to, factors and terms that are read again and again, and
-/// each so many operations deep that expressions stay small: in memory; and there too the parts of
-/// an array that many statements read, a part each.
+/// By position in the graph. Kept are: results and marks; nodes that are not pointwise; and, of
+/// nodes with something to compute, a node that several statements would compute, an operand that a
+/// broadcast repeats, and factors and terms that are read repeatedly. Kept in memory are: nodes at
+/// a fixed depth of operations, which bounds the size of expressions; and the parts of an array
+/// that many statements read, one part each.
 [[nodiscard]] std::vector<Keeping> kept_nodes(const GraphState& graph,
                                               const std::vector<bool>& live);
 

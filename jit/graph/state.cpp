@@ -38,7 +38,7 @@ class NodeHash {
   throw Error(ErrorCode::invalid_argument, std::move(text));
 }
 
-/// Whether each value of the one type is one of the other.
+/// True if `type` represents every value of `other`.
 bool holds(DType type, DType other) {
   if (promote(type, other) != type) return false;
   if (!is_floating(type) || is_floating(other)) return true;
@@ -216,7 +216,7 @@ void require_finite(const ExprNode& literal, DType dtype, const Called& call) {
                   print_expr(literal), heddle::name(dtype)));
 }
 
-/// Throws where an integer or a bool would be another number than that.
+/// Throws where the conversion to an integer or a bool would change the number.
 void require_exact(const ExprNode& literal, DType dtype, const Called& call) {
   if (is_floating(dtype) || literal.dtype == DType::bool_) return;
   const std::string shown = print_expr(literal);
@@ -231,7 +231,7 @@ void require_exact(const ExprNode& literal, DType dtype, const Called& call) {
     call.refuse(fmt::format("the number {} does not fit {}; take a wider type", shown,
                             heddle::name(dtype)));
   }
-  // Conversions end at the largest integer, which as a float may be the next number.
+  // Conversions saturate at the largest integer, which as a float may round up to the next number.
   const auto bits = static_cast<int>(8 * size_of(dtype)) - (info(dtype).is_signed ? 1 : 0);
   const bool is_kept = number < std::ldexp(1.0, bits) &&
                        convert(convert(literal.scalar, dtype), DType::f64).f == number;
@@ -256,7 +256,7 @@ Node typed_as(const Node& x, const Node& node, const Called& call) {
 }
 
 DType common_type(std::span<const Node> nodes, const Called& call) {
-  // Floats first: i64 and u64 have no common type, and each has one with floats.
+  // Floats first: i64 and u64 have no common type, but either has a common type with floats.
   std::optional<DType> type;
   for (const bool floats : {true, false}) {
     for (const Node& each : nodes) {

@@ -1,5 +1,5 @@
-// The state that handles on a graph and its nodes share: the nodes in the order of their making,
-// and what is known of each. One thread builds; once finished it does not change.
+// GraphState: the state shared by the handles on a graph and its nodes: the nodes in creation
+// order, and their scopes and marks. One thread builds the graph; a finished graph does not change.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace heddle::jit {
 
-/// A node of a graph: itself, and where it was made first.
+/// A node, and the source location of its first construction.
 struct MadeNode {
   GraphNode node;
   std::source_location where;
@@ -35,34 +35,34 @@ struct GraphState {
   GraphState(const GraphState&) = delete;
   GraphState& operator=(const GraphState&) = delete;
 
-  /// The node that is equal to this one, or this one as a new one, once its type was checked (see
-  /// type_of(); the node's own counts for nothing where it follows from the operands). Throws
-  /// failed_precondition in a finished graph.
+  /// Adds the node after checking its type (see type_of()), and returns its id; an equal node of
+  /// the graph is returned instead of a duplicate. The given type is ignored where the type follows
+  /// from the operands. Throws failed_precondition in a finished graph.
   NodeId add(GraphNode node, std::source_location where);
-  /// Throws failed_precondition in a finished graph, of which nothing may be touched any more.
+  /// Throws failed_precondition in a finished graph, which must not change.
   void require_unfinished(std::string_view what, std::source_location where) const;
 
   [[nodiscard]] const GraphNode& node(NodeId id) const { return nodes[id].node; }
   [[nodiscard]] const ArrayType& type(NodeId id) const { return nodes[id].node.type; }
-  /// "%7 add f32[32,10] (mlp.cpp:12)", without a place that is not known.
+  /// "%7 add f32[32,10] (mlp.cpp:12)"; no location where it is unknown.
   [[nodiscard]] std::string show(NodeId id) const;
-  /// Throws invalid_argument: "'sum' of %3 x f32[2,3] (a.cpp:5): `problem`, at a.cpp:9", after the
-  /// operation that was called and its operands where these are others.
+  /// Throws invalid_argument: "'sum' of %3 x f32[2,3] (a.cpp:5): `problem`, at a.cpp:9". The
+  /// operation that the user called, with its operands, comes first where they differ.
   [[noreturn]] void refuse(std::string_view what, std::span<const NodeId> operands,
                            std::string_view problem, std::source_location where) const;
-  /// The present one: a position among `scopes`.
+  /// The open scope: a position among `scopes`.
   [[nodiscard]] std::uint32_t scope() const {
     return open_scopes.empty() ? 0 : open_scopes.back().second;
   }
-  /// The position of a scope among `scopes`, where it is put if it is new.
+  /// The position of a scope among `scopes`; adds the scope if it is new.
   std::uint32_t scope_at(std::string path);
-  /// Which nodes the results need, by position; those of parameters too, needed or not.
+  /// The nodes that the results need, by position. Nodes of parameters are always live.
   [[nodiscard]] std::vector<bool> live() const;
 
   std::string name;
-  std::deque<MadeNode> nodes;  // Node::type() refers into it while others are added
+  std::deque<MadeNode> nodes;  // a deque: references of Node::type() stay valid
   std::vector<std::string> scopes{std::string()};
-  /// Graph::Scope and its path, those that live, in the order of their making.
+  /// Each living Graph::Scope with its path, in creation order.
   std::vector<std::pair<const void*, std::uint32_t>> open_scopes;
   std::vector<NodeId> parameters;
   std::vector<std::string> parameter_names;
@@ -71,14 +71,14 @@ struct GraphState {
   /// A variable that the function reads (heddle/variable.hpp).
   struct VariableUse {
     std::shared_ptr<void> variable;
-    std::size_t first_parameter = 0;  ///< its leaves are parameters from that one on
-    std::vector<NodeId> nodes;        ///< its value, at the end of what was built so far
-    bool updated = false;             ///< that is another one
+    std::size_t first_parameter = 0;  ///< the first parameter of the variable's leaves
+    std::vector<NodeId> nodes;        ///< the variable's current value, at this point of the trace
+    bool updated = false;             ///< the function assigned a new value
   };
   std::vector<VariableUse> variables;
-  bool takes_variables = false;  ///< it is an executor's
+  bool takes_variables = false;  ///< the graph belongs to an executor
   bool finished = false;
-  const Called* called = nullptr;  ///< the outermost operation that is being made
+  const Called* called = nullptr;  ///< the outermost operation under construction
 
  private:
   struct Hash {
@@ -108,22 +108,22 @@ void finish_graph(GraphState& graph, std::span<const Node> results,
                   const std::function<std::string(std::size_t)>& name_of,
                   std::source_location where);
 
-// What operations are made of. All throw as heddle/graph.hpp says.
+// Helpers of operations. Errors: see heddle/graph.hpp.
 
-/// The graph of a node, and its place there. Throws for a default node, naming `what` takes it.
+/// The graph of a node. Throws for a default node, with `what` as the name of the operation.
 [[nodiscard]] const std::shared_ptr<GraphState>& graph_of(const Node& node, std::string_view what,
                                                           std::source_location where = {});
 struct GraphPlace {
   const GraphState* graph;
   NodeId id;
 };
-/// Throws invalid_argument that names both.
+/// Throws invalid_argument that names both graphs.
 [[noreturn]] void refuse_two_graphs(GraphPlace one, GraphPlace other, std::string_view what,
                                     std::source_location where);
 [[nodiscard]] NodeId id_of(const Node& node) noexcept;
 /// A handle on the graph of a node.
 [[nodiscard]] Graph graph_with(const Node& node);
-/// Operands at one place of the user's source.
+/// Makes operands at one source location.
 struct At {
   std::source_location where;
   Operand operator()(const Node& node) const { return {node, where}; }
@@ -132,38 +132,40 @@ struct At {
     return {number, where};
   }
 };
-/// Adds a node, and gives a handle on it.
+/// Adds a node, and returns a handle on the node.
 [[nodiscard]] Node make_node(const std::shared_ptr<GraphState>& graph, GraphNode node,
                              std::source_location where);
-/// A scalar of `dtype` that has this value, which it converts.
+/// A scalar of `dtype` with `value` converted to that type.
 [[nodiscard]] Node constant_node(const std::shared_ptr<GraphState>& graph, const Scalar& value,
                                  DType dtype, std::source_location where);
-/// Throws where a finite number would become infinite in a type of floats.
+/// Throws where a finite number would become infinite in a floating-point `dtype`.
 void require_finite(const ExprNode& literal, DType dtype, const Called& call);
-/// An operand of `call`: a node as one of `dtype`, a number as a constant of it. Throws where an
-/// integer does not fit.
+/// An operand of `call`: a node converted to `dtype`, or a number as a constant of `dtype`. Throws
+/// where an integer does not fit.
 [[nodiscard]] Node operand_node(const Operand& operand, DType dtype, const Called& call);
-/// A node as one of the type of x. Throws where that does not hold all that it may be.
+/// `node` converted to the type of x. Throws where the type of x does not hold every value of the
+/// node's type.
 [[nodiscard]] Node typed_as(const Node& x, const Node& node, const Called& call);
-/// The type that all nodes convert to.
+/// The type to which all nodes convert.
 [[nodiscard]] DType common_type(std::span<const Node> nodes, const Called& call);
-/// Floats as they are, else as f32.
+/// Floating-point nodes unchanged, other nodes as f32.
 [[nodiscard]] Node as_floating(const Node& x, std::source_location where);
-/// Integers as i64, the nearest places from 0 to `last`.
+/// Integers as i64, clamped to 0 .. `last`.
 [[nodiscard]] Node nearest_places(const Node& places, std::int64_t last,
                                   std::source_location where);
-/// `axis` of the type or node, counted from its end where negative. Throws for one out of range.
+/// `axis` of the type or node; a negative axis is counted from the end. Throws for an axis out of
+/// range.
 [[nodiscard]] std::int64_t axis_of(const ArrayType& type, std::int64_t axis, const Called& call);
 [[nodiscard]] std::int64_t axis_of(const Node& node, std::int64_t axis, const Called& call);
-/// The same for several, none twice; in rising order.
+/// axis_of() for several axes, without duplicates; in rising order.
 [[nodiscard]] Numbers axes_of(const Node& node, const Axes& axes, const Called& call);
 /// 0, 1, ... below `count`.
 [[nodiscard]] Numbers first_axes(std::size_t count);
-/// 0, 1, ... below `rank`, two of them exchanged.
+/// 0, 1, ... below `rank`, with a and b exchanged.
 [[nodiscard]] Axes swapped_axes(std::int64_t rank, std::int64_t a, std::int64_t b);
-/// The node in shape `dims`, as NumPy broadcasts; itself where it has it.
+/// The node broadcast to `dims`, as in NumPy; the node itself where the shape is equal.
 [[nodiscard]] Node broadcast_as(const Node& node, const Dims& dims, std::source_location where);
-/// The shape that NumPy gives operands of these; nullopt where they do not go together.
+/// The common shape under NumPy's broadcasting; nullopt where the shapes do not fit together.
 [[nodiscard]] std::optional<Dims> broadcast_dims(std::span<const Dims> shapes);
 
 }  // namespace heddle::jit

@@ -52,7 +52,7 @@ class NodeStatements {
  private:
   using Make = std::function<Statement(StatementMaker&)>;
 
-  /// A statement over an array of `dims`, whose digits are cut as reads need it.
+  /// A statement over an array of `dims`; cuts digits as reads require.
   void over(const Dims& dims, const Make& make) {
     Digits digits(dims);
     while (true) {
@@ -72,7 +72,7 @@ class NodeStatements {
     });
   }
 
-  /// All terms are empty.
+  /// Fills a result of no terms with the neutral element.
   void of_nothing() {
     if (node_.kind == NodeKind::pad) return pad();
     const Op op = has_op(node_.kind) ? node_.op : Op::add;
@@ -106,15 +106,15 @@ class NodeStatements {
     }
   }
 
-  /// The kept node's value where the statement writes it.
+  /// Writes the kept node's value at each place.
   void pointwise() {
     over(node_.type.dims, [this](StatementMaker& maker) {
       return tensor_.at(maker.target()) = maker.read(id_, maker.places());
     });
   }
 
-  /// Where neither shape's axes are parts of the other's, those of both are parts of one axis in
-  /// between: that is the tensor, where it has one axis, else a further one.
+  /// Where the axes of neither shape divide the axes of the other shape, the reshape goes through
+  /// one flat axis: in the tensor itself where the tensor is flat, or in a further tensor.
   void reshape() {
     const bool is_flat = tensor_.dims() != node_.type.dims;
     if (!is_flat) {
@@ -145,7 +145,7 @@ class NodeStatements {
     return in_order(tensor_.at(target) = Reduction(reduction_of(op), value), maker.target());
   }
 
-  /// Over the operand's axes: those that are kept are the target's.
+  /// Runs over the operand's axes; the target has the axes that are not reduced.
   void reduce() {
     const Numbers& gone = node_.fields[0];
     over(graph_.type(node_.args[0]).dims, [&](StatementMaker& maker) {
@@ -159,7 +159,7 @@ class NodeStatements {
     });
   }
 
-  /// Over the result's axes, then those that are summed over.
+  /// Runs over the result's axes, then the contracted axes.
   void dot() {
     const ArrayType& a = graph_.type(node_.args[0]);
     const ArrayType& b = graph_.type(node_.args[1]);
@@ -196,7 +196,7 @@ class NodeStatements {
     });
   }
 
-  /// The first places of a statement: those of the result.
+  /// The leading subscripts of a statement: the axes of the result.
   std::vector<Subscript> result_part(const StatementMaker& maker) const {
     const auto rank = static_cast<std::ptrdiff_t>(node_.type.dims.size());
     return maker.subscripts(NodePlaces(maker.places().begin(), maker.places().begin() + rank));
@@ -236,7 +236,7 @@ class NodeStatements {
     });
   }
 
-  /// A copy, of which each element then takes in the one before.
+  /// Copies the operand; a second statement combines each element with its predecessor.
   void cumulate() {
     const std::size_t axis = axis_index(node_.fields[0][0]);
     const bool down = node_.fields[1][0] != 0;
@@ -275,7 +275,7 @@ class NodeStatements {
     }
   }
 
-  /// A copy, into which each update then goes.
+  /// Copies the operand; a second statement combines each update into the copy.
   void scatter() {
     const ArrayType& updates = graph_.type(node_.args[1]);
     over(node_.type.dims, [this](StatementMaker& maker) {
@@ -290,7 +290,8 @@ class NodeStatements {
                  node_.op == Op::arg2 ? update : apply_op(node_.op, {tensor_.at(to), update});
     });
   }
-  /// All indices of the statement are on its left side where an array of indices is read there.
+  /// Requires every index array in a tensor (an iota may stay without), and at least one of them.
+  /// Reading an index array on the left side puts all indices of the statement there.
   void require_indices() const {
     const auto indices = std::span(node_.args).subspan(2);
     bool any = false;
@@ -302,7 +303,7 @@ class NodeStatements {
     if (!any) throw StatementMaker::Unreadable{indices[0]};
   }
 
-  /// The keys with their axis last, then what orders them.
+  /// Moves the sorted axis of the keys to the end, then sorts.
   void order() {
     const std::size_t axis = axis_index(node_.fields[0][0]);
     std::vector<Tensor> keys;
@@ -322,7 +323,7 @@ class NodeStatements {
     for (const Statement& each : order_statements(tensor_, axis, keys)) statements_.push_back(each);
   }
 
-  /// The value in the box of `dims` elements from `from` on.
+  /// Writes the padding value to the box of `dims` elements from `from` on.
   void fill_box(const Dims& from, const Dims& dims) {
     if (ArrayType{DType::bool_, dims}.num_elements() == 0) return;
     over(dims, [&](StatementMaker& maker) {
@@ -332,8 +333,8 @@ class NodeStatements {
     });
   }
 
-  /// Borders one axis after the other, each as wide as what is left; all of it where there are
-  /// elements between.
+  /// Fills the borders one axis after the other, each border as wide as the part not yet filled.
+  /// Interior padding fills the whole result.
   void pad() {
     const Dims& dims = graph_.type(node_.args[0]).dims;
     const Numbers& low = node_.fields[0];

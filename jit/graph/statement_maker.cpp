@@ -1,4 +1,4 @@
-// What a node is at places of a statement: pointwise kinds.
+// The values of nodes of pointwise kinds at places of a statement.
 #include "jit/graph/statement_maker.hpp"
 
 #include "jit/describe/expr.hpp"
@@ -7,7 +7,7 @@ namespace heddle::jit {
 
 namespace {
 
-/// From 0 to `last`.
+/// Clamps to 0 .. `last`.
 Expr clamped(const Expr& position, DType dtype, std::int64_t last) {
   if (dtype == DType::u64) return min(position, static_cast<std::uint64_t>(last));
   return min(max(heddle::cast(position, DType::i64), 0), last);
@@ -101,13 +101,13 @@ Expr StatementMaker::gathered(const GraphNode& node, const NodePlaces& places) {
     const std::int64_t size = node.fields[1][axis];
     const std::int64_t last = graph_.type(x).dims[axis] - size;
     const GraphNode& index = graph_.node(indices[k]);
-    // The places of an iota are affine, where all of them are inside.
+    // An iota whose places are all inside needs no tensor: its places are affine.
     if (index.kind == NodeKind::iota && !tensors_[indices[k]] && index.type.dtype == DType::i64 &&
         index.type.dims[axis_index(index.fields[0][0])] <= last + 1) {
       result[axis] = result[axis] + subscripts({at_indices[axis_index(index.fields[0][0])]})[0];
       continue;
     }
-    // Where the window begins does not depend on which of it is read.
+    // The start of the window does not depend on the place in the window.
     const Expr position = read(indices[k], at_indices);
     result[axis] =
         result[axis] + heddle::at(size == 1 ? position : clamped(position, index.type.dtype, last));

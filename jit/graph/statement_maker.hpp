@@ -1,4 +1,4 @@
-// The statements that make one kept node of a graph. Pure; one thread.
+// StatementMaker: builds the statements that compute one kept node of a graph. Pure; one thread.
 #pragma once
 
 #include <map>
@@ -14,44 +14,45 @@
 
 namespace heddle::jit {
 
-/// By node; of those made so far. A reshape that is read in between may have one axis alone, its
+/// The tensors made so far, by node. The tensor of a reshape on the way may be flat: one axis,
 /// elements in row-major order.
 using NodeTensors = std::vector<std::optional<Tensor>>;
 
-/// One statement over the elements of an array: what nodes are at its places.
+/// Builds one statement over the elements of an array: the values of nodes at the statement's
+/// places.
 class StatementMaker {
  public:
-  /// `dims`: of what it runs over, as far as digits are not cut.
+  /// `dims`: the shape of the array, before digits are cut.
   StatementMaker(const GraphState& graph, const NodeTensors& tensors, const Dims& dims)
       : StatementMaker(graph, tensors, Digits(dims)) {}
   StatementMaker(const GraphState& graph, const NodeTensors& tensors, Digits digits);
 
-  /// Where the statement is, in the array that it runs over.
+  /// The statement's place in its array.
   [[nodiscard]] const NodePlaces& places() const noexcept { return places_; }
-  /// As subscripts.
+  /// The statement's place as subscripts.
   [[nodiscard]] std::vector<Subscript> target() const { return subscripts(places_); }
   [[nodiscard]] std::vector<Subscript> subscripts(const NodePlaces& places) const;
-  /// The value of a node there. Throws Cut where a digit has to be cut before, and Unreadable where
-  /// the node cannot be read there at all.
+  /// The value of a node at `places`. Throws Cut where a digit must be cut first, and Unreadable
+  /// where the node must be kept first.
   [[nodiscard]] Expr read(NodeId id, const NodePlaces& places);
 
-  /// The element of a node of shape `from` that lies at `places` of the same elements in shape
-  /// `to`. Throws NotAffine where there is no such place.
+  /// The element of a node of shape `from` at `places` of the same elements in shape `to`. Throws
+  /// NotAffine where no affine place exists.
   [[nodiscard]] Expr read_reshaped(NodeId id, const Dims& from, const NodePlaces& places,
                                    const Dims& to);
 
-  /// The elements that a scatter's updates go to, where the statement runs over these.
+  /// The elements that a scatter's updates go to; the statement runs over the updates.
   [[nodiscard]] std::vector<Subscript> scattered(const GraphNode& node);
 
   struct Unreadable {
-    NodeId id;  ///< that has to be kept
+    NodeId id;  ///< the node to keep
   };
 
  private:
   Expr value(NodeId id, const NodePlaces& places);
   Expr gathered(const GraphNode& node, const NodePlaces& places);
-  /// Of places in the result of a gather, or in updates: those in the arrays of indices, which come
-  /// first, and those in the window, as subscripts.
+  /// Split places in the result of a gather, or in the updates of a scatter: the places in the
+  /// index arrays come first, then the places in the window, as subscripts.
   [[nodiscard]] NodePlaces places_of_indices(std::span<const NodeId> indices,
                                              const NodePlaces& places) const;
   [[nodiscard]] std::vector<Subscript> in_window(std::span<const NodeId> indices,
@@ -65,7 +66,7 @@ class StatementMaker {
   std::map<std::pair<NodeId, NodePlaces>, Expr> known_;
 };
 
-/// The statements that make `id` in `tensor`, or a node that has to be kept before.
+/// The statements that compute `id` in `tensor`, or a node that must be kept first.
 [[nodiscard]] std::variant<std::vector<Statement>, NodeId> statements_of(const GraphState& graph,
                                                                          const NodeTensors& tensors,
                                                                          NodeId id,

@@ -14,7 +14,8 @@
 namespace heddle::jit {
 namespace {
 
-/// Between quotes: bytes that are not plain stand as two hex digits behind a backslash.
+/// A string in quotes; bytes that are not printable ASCII, quotes and backslashes become a
+/// backslash and two hex digits.
 std::string quoted_message(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -72,7 +73,7 @@ class GraphPrinter {
     text_ += '\n';
   }
 
-  /// The name of a parameter, the scope of any other: one line.
+  /// The name of a parameter, or the scope of a node, on one line.
   void comment(NodeId id) {
     if (!names_) return;
     const GraphNode& node = graph_.node(id);
@@ -178,7 +179,7 @@ class GraphParser : Scanner {
     add(std::move(node), start);
   }
 
-  /// Behind a node, if there is one: the name or scope that was printed there.
+  /// The name or scope printed behind a node; empty without a comment.
   std::string comment() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
     if (!text_.substr(at_).starts_with("# ")) return {};
@@ -205,7 +206,7 @@ class GraphParser : Scanner {
     }
   }
 
-  /// The builder's own check, and that the type is the one that follows.
+  /// Adds a node with the checks of the builder, and checks that the given type is the node's type.
   void add(GraphNode node, std::size_t start) {
     const ArrayType type = node.type;
     if (node.kind == NodeKind::constant && node.scalar.dtype != type.dtype) {

@@ -1,4 +1,4 @@
-// What tracing needs no type for: names, parameters, failures, the end.
+// The untyped part of tracing: names, parameters, failures, the end of the trace.
 #include "heddle/trace.hpp"
 
 #include <fmt/format.h>
@@ -23,14 +23,14 @@
 namespace heddle {
 namespace {
 
-/// Numbers in names from here on are no numbers of traces.
+/// A larger number behind '#' is part of the name.
 constexpr std::uint64_t numbers_max = std::uint64_t{1} << 32U;
 
-/// "mlp" for the first trace of a name in this process, then "mlp#2", ... A function that is itself
-/// called "mlp#5" has that number of mlp's, if no other has it.
+/// "mlp" for the first trace of a name in this process, then "mlp#2", ... A function named "mlp#5"
+/// takes number 5 of "mlp", unless that number is used.
 std::string numbered(const std::string& name) {
   static constinit sched::ProcessMutex mutex;
-  // Never destroyed: other threads may trace while the process ends. By name, without its number:
+  // Never destroyed: other threads may trace while the process ends. Maps a name without number to
   // the highest number so far.
   static auto& traces = *new std::unordered_map<std::string, std::uint64_t>();
   std::string base = name;
@@ -51,7 +51,7 @@ std::string numbered(const std::string& name) {
   return last == 1 ? base : fmt::format("{}#{}", base, last);
 }
 
-/// What is being handled, as a failure.
+/// The exception being handled, as a Status.
 Status thrown() {
   Status failure;
   try {
@@ -70,7 +70,7 @@ Status thrown() {
   return failure;
 }
 
-/// A field for each argument.
+/// One field for each argument.
 TreeDef arguments_of(std::vector<TreeDef> arguments) {
   std::vector<std::string> names;
   for (std::size_t k = 0; k < arguments.size(); ++k) names.push_back(fmt::format("arg{}", k));

@@ -1,5 +1,5 @@
-// What the types of nodes are checked by. Each throws Error(invalid_argument) that says what was
-// expected and what to do. Pure; any thread.
+// Checks of node types. Each check throws Error(invalid_argument) that says what was expected and
+// how to fix the call. Pure; any thread.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ namespace heddle::jit {
 
 void require_count(const Numbers& field, std::size_t count, std::string_view what);
 void require_axis(std::int64_t axis, const ArrayType& type);
-/// Axes of `type`, none twice.
+/// Requires axes of `type`, without duplicates.
 void require_axes(const Numbers& axes, const ArrayType& type);
-/// One dtype.
+/// Requires equal dtypes.
 void require_alike(const ArrayType& given, const ArrayType& arg);
-/// One that arrays are reduced by.
+/// Requires an operation that reduces arrays.
 void require_reduction(Op op);
 
 }  // namespace heddle::jit

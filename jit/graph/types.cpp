@@ -1,4 +1,4 @@
-// What each kind of node gives for its operands' types.
+// The result type of each kind of node.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -211,7 +211,7 @@ ArrayType dot_type(const GraphNode& node, const ArrayType& a, const ArrayType& b
   return type;
 }
 
-/// What reductions keep their results in: as statements do.
+/// The type that holds a reduction's result, as in statements.
 DType reduced_dtype(Op op, DType dtype) {
   if (op == Op::and_ || op == Op::or_) return DType::bool_;
   const bool counts = op == Op::add || op == Op::mul;
@@ -243,8 +243,8 @@ ArrayType cumulate_type(const GraphNode& node, const ArrayType& arg) {
   return {reduced_dtype(node.op, arg.dtype), arg.dims};
 }
 
-/// Places of a window that spans `size` elements, `dilation` apart, in steps. A single element has
-/// none where there are no elements: such axes are not windowed at all.
+/// The number of places of a window that spans `size` elements, `dilation` apart, in steps of
+/// `step`. A window of one element on an empty axis has 0 places: such an axis is not windowed.
 std::int64_t window_count(std::int64_t extent, std::int64_t size, std::int64_t step,
                           std::int64_t dilation, std::size_t axis) {
   if (size < 1 || step < 1 || dilation < 1) {
@@ -299,7 +299,7 @@ ArrayType conv_type(const GraphNode& node, const ArrayType& x, const ArrayType& 
   return type;
 }
 
-/// That texts may get wrong: how many operands and fields there are.
+/// Checks the numbers of operands and fields, which a parsed text may get wrong.
 void require_form(const GraphNode& node, std::size_t args) {
   const KindInfo& info = kind_info(node.kind);
   const std::size_t arity = node.kind == NodeKind::element ? op_info(node.op).arity : info.arity;

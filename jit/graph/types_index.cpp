@@ -11,7 +11,7 @@
 namespace heddle::jit {
 namespace {
 
-/// The shape that the indices of gather and scatter have.
+/// The common shape of the index arrays of gather and scatter.
 Dims shape_of_indices(const Numbers& axes, std::span<const ArrayType> indices, const ArrayType& x) {
   require_axes(axes, x);
   if (!std::ranges::is_sorted(axes)) refuse_node("its axes are not in rising order");

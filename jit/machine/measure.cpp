@@ -9,7 +9,7 @@
 namespace heddle::jit {
 namespace {
 
-/// The latest repetitions that count, ascending.
+/// The counted repetitions, ascending.
 std::array<double, repetitions_min> latest(const std::vector<double>& repetitions) {
   std::array<double, repetitions_min> counted{};
   std::copy_n(repetitions.end() - repetitions_min, repetitions_min, counted.begin());

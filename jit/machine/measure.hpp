@@ -1,4 +1,4 @@
-// Measuring a machine: each value several times, until its repetitions agree or the time is over.
+// Measures a machine: each value several times, until the repetitions agree or the time is over.
 // One thread.
 #pragma once
 
@@ -12,42 +12,41 @@
 
 namespace heddle::jit {
 
-/// The latest repetitions of a value that count, and how far they may be apart to agree.
+/// The number of latest repetitions that count, and their largest relative spread to agree.
 inline constexpr std::size_t repetitions_min = 3;
 inline constexpr double spread_max = 0.2;
 inline constexpr std::chrono::milliseconds measuring_time_max{4'200};
 
-/// A value and its repetitions, in its unit, in order.
+/// A value and its repetitions, in order, in the value's unit.
 struct MeasuredValue {
   const MachineValue* value = nullptr;
   std::vector<double> repetitions{};
 
-  /// It cannot be measured here, as some take two processors.
+  /// True if the value cannot be measured here; some values need two processors.
   [[nodiscard]] bool absent() const noexcept { return repetitions.empty(); }
-  /// Of the latest repetitions that count: the one in the middle.
+  /// The median of the counted repetitions.
   [[nodiscard]] double middle() const;
-  /// Of the same: from the least to the largest, as a part of the middle.
+  /// The range of the counted repetitions, relative to the median.
   [[nodiscard]] double spread() const;
-  /// Whether there are enough repetitions, finite, and no further apart than spread_max; or there
-  /// is nothing to agree.
+  /// True if there are enough finite repetitions within spread_max, or if the value is absent.
   [[nodiscard]] bool agrees() const;
 };
 
 struct MeasuredMachine {
   std::vector<MeasuredValue> values;  ///< in the order of machine_values
   [[nodiscard]] bool agrees() const;
-  /// `usual` with the values that could be measured, each within its bounds.
+  /// `usual` with the measured values, each within its bounds.
   [[nodiscard]] MachineProfile profile(MachineProfile usual) const;
 };
 
-/// Measures a value once; nothing where that cannot be done on this machine, and infinite where it
-/// could not be done now. Throws what it likes.
+/// Measures a value once; nullopt where the machine cannot measure the value, infinite where the
+/// measurement failed this time. May throw any exception.
 using MachineProbe = std::function<std::optional<double>(const MachineValue&)>;
-/// Time that has passed since all began.
+/// The time since the start.
 using MachineClock = std::function<std::chrono::nanoseconds()>;
 
-/// All values in turn, so that what disturbs for a while disturbs one repetition of each. Those
-/// that do not agree yet are repeated until they do, or until measuring_time_max has passed.
+/// Measures the values in turn, hence a disturbance affects one repetition per value. Values that
+/// do not agree yet are repeated until they agree, or until measuring_time_max has passed.
 [[nodiscard]] MeasuredMachine measure_machine(const MachineProbe& probe, const MachineClock& clock);
 
 }  // namespace heddle::jit

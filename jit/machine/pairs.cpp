@@ -18,11 +18,12 @@ using PairClock = std::chrono::steady_clock;
 using std::chrono::nanoseconds;
 
 constexpr nanoseconds pairing_time{50'000'000};
-/// Who has not done its part by then gives up: the two do not run at once. Less than a turn of the
-/// system's scheduler, in which two of one processor would meet; and more than any processors need.
+/// A thread that waits longer gives up: the two threads do not run at once. Less than a time slice
+/// of the system's scheduler, after which two threads of one processor would meet, and more than
+/// any two processors need.
 constexpr nanoseconds meeting_time_max{500'000};
 
-/// A helper that looks for work all the time, and its team. Wants two processors.
+/// A helper thread that polls for work, and its team. Needs two processors.
 class Pair {
  public:
   Pair() { crew_.assign(0, &team_); }
@@ -30,7 +31,7 @@ class Pair {
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
-  /// Runs body(part) as part 0 here and as part 1 by the helper, if both begin.
+  /// Runs body(part) as part 0 on this thread and as part 1 on the helper, if both begin.
   template <class Body>
   void run(Body& body) {
     team_.run(
@@ -47,7 +48,7 @@ class Pair {
   sched::Crew crew_{"heddle-tune", 1, {}, spin_};
 };
 
-/// Two that hand a number to and fro, each round both ways.
+/// Two threads that pass a number back and forth; a round goes both ways.
 struct PingPong {
   static constexpr std::uint64_t rounds = 100;
   alignas(64) std::atomic<std::uint64_t> ping{0};
@@ -86,7 +87,7 @@ struct Meeting {
   std::atomic<bool> lost{false};
 
   void operator()(std::uint32_t) noexcept {
-    // relaxed: a count alone; it pairs with the load below.
+    // relaxed: only a count; pairs with the load below.
     here.fetch_add(1, std::memory_order_relaxed);
     const PairClock::time_point end = PairClock::now() + meeting_time_max;
     // relaxed: see above.
@@ -100,7 +101,7 @@ struct Meeting {
 
 }  // namespace
 
-/// Best times of games: others disturb, and make none faster.
+/// The best time of all games: a disturbance only makes games slower.
 double measure_line_transfer_ns() {
   Pair pair;
   nanoseconds best = nanoseconds::max();
@@ -114,8 +115,8 @@ double measure_line_transfer_ns() {
   return static_cast<double>(best.count()) / static_cast<double>(2 * PingPong::rounds);
 }
 
-/// The middle of all meetings: best ones are of helpers that happen to look. Where they are few,
-/// the helper had no processor most of the time.
+/// The median of all meetings: the best times occur when the helper happens to poll. Few meetings
+/// mean that the helper had no processor most of the time.
 double measure_part_ns() {
   constexpr std::size_t meetings_max = 10'000, meetings_min = 1'000;
   Pair pair;

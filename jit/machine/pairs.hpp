@@ -1,6 +1,7 @@
-// What two threads take to meet, on a machine of two processors or more. Each starts a thread and
-// ends it, and takes some 50 ms; infinite where the two did not run at once in that time. Throw
-// Error(unavailable) where no thread can be started.
+// Measures the time of two threads to meet, on a machine with at least two processors. Each
+// function starts and ends a thread, and takes some 50 ms; the result is infinite where the two
+// threads did not run at once in that time. Throw Error(unavailable) where no thread can be
+// started.
 #pragma once
 
 namespace heddle::jit {

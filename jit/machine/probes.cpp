@@ -21,8 +21,8 @@ namespace {
 
 using ProbeClock = std::chrono::steady_clock;
 
-/// At least twice what the last level holds, and no more than 128 MiB: large machines share theirs.
-/// A power of two.
+/// At least twice the last-level cache, and at most 128 MiB, because large machines share their
+/// caches. A power of two.
 std::size_t lines_for(std::size_t l3_bytes) {
   constexpr std::size_t least = std::size_t{16} << 20, most = std::size_t{128} << 20;
   return std::bit_ceil(std::clamp(2 * l3_bytes, least, most)) / cache_line_bytes;
@@ -36,14 +36,14 @@ MachineProbes::MachineProbes(const Target& target)
       lines_(lines_for(l3_bytes_)),
       from_(make_lines(lines_)),
       to_(make_lines(lines_)) {
-  // One cycle through all lines, in which no distance comes twice in a row: a linear congruential
-  // generator has its full period where the multiplier is 1 modulo 4, and what is added is odd
-  // (Hull and Dobell, 1962).
+  // One cycle through the lines, with no distance twice in a row: a linear congruential
+  // generator has its full period where the multiplier is 1 modulo 4 and the increment is odd (Hull
+  // and Dobell, 1962).
   constexpr std::uint64_t multiplier = 6364136223846793005, added = 1442695040888963407;
   for (std::size_t k = 0; k < lines_; ++k) from_[k].next = (multiplier * k + added) % lines_;
 }
 
-/// In pages of 2 MiB where the system has them: translations are not what is measured.
+/// In pages of 2 MiB where available, to keep address translation out of the measurement.
 MachineProbes::Lines MachineProbes::make_lines(std::size_t count) {
   constexpr std::size_t page = std::size_t{2} << 20;
   const std::size_t bytes = (count * sizeof(Line) + page - 1) / page * page;
@@ -76,7 +76,7 @@ double MachineProbes::copy_mb_s(std::size_t bytes) {
   return measure_copy_bandwidth(to_.get(), from_.get(), whole) / 1e6;
 }
 
-/// Each copies a share of the same memory, some times, and the best time counts.
+/// Each thread copies a share of the same memory several times; the best time counts.
 double MachineProbes::all_copy_mb_s() {
   constexpr std::chrono::milliseconds sample_time{80};
   const std::uint32_t parts = std::min<std::uint32_t>(available_processors(), 64);
@@ -112,7 +112,7 @@ double MachineProbes::memory_load_ns() {
     const auto begin = ProbeClock::now();
     std::uint64_t at = at_;
     for (std::size_t k = 0; k < steps; ++k) at = from_[at].next;
-    asm volatile("" : "+r"(at));  // the walk was wanted
+    asm volatile("" : "+r"(at));  // keeps the walk
     best = std::min<std::chrono::nanoseconds>(best, ProbeClock::now() - begin);
     at_ = at;
   }

@@ -1,5 +1,5 @@
-// How each value of a machine profile is measured. One thread; some values start threads of their
-// own, and all want the machine for themselves.
+// The measurements of the values of a machine profile. One thread; some values start threads, and
+// all measurements need an otherwise idle machine.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,19 @@ namespace heddle::jit {
 
 class MachineProbes {
  public:
-  /// Takes four times the last-level cache, 32 to 256 MiB, and some 0.3 s. Throws std::bad_alloc.
+  /// Allocates four times the last-level cache, 32 to 256 MiB, and takes some 0.3 s. Throws
+  /// std::bad_alloc.
   explicit MachineProbes(const Target& target);
   MachineProbes(const MachineProbes&) = delete;
   MachineProbes& operator=(const MachineProbes&) = delete;
 
-  /// A value, once, within 0.3 s or so; nothing where it takes two processors and there is but one,
-  /// infinite where the other was not had. Throws Error(unavailable) where no thread can be
-  /// started.
+  /// Measures a value once, within some 0.3 s; nullopt where the value needs two processors and
+  /// there is one, infinite where the second processor was not available. Throws Error(unavailable)
+  /// where no thread can be started.
   [[nodiscard]] std::optional<double> operator()(const MachineValue& value);
 
  private:
-  /// What memory_load_ns goes along: each line has the number of the next one.
+  /// The chain that memory_load_ns follows: each line holds the number of the next line.
   struct Line {
     alignas(64) std::uint64_t next;
   };

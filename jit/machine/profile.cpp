@@ -11,8 +11,8 @@
 namespace heddle::jit {
 namespace {
 
-/// What was `tuned`, times a power of two: the one whose logarithm is nearest to that of `factor`.
-/// From `least` to `most`, which are such multiples.
+/// `tuned` times the power of two whose logarithm is nearest to that of `factor`, limited to
+/// `least` .. `most`, which are such multiples.
 std::int64_t scaled(std::int64_t tuned, double factor, std::int64_t least,
                     std::int64_t most) noexcept {
   const double value = static_cast<double>(tuned) * std::exp2(std::round(std::log2(factor)));
@@ -20,7 +20,7 @@ std::int64_t scaled(std::int64_t tuned, double factor, std::int64_t least,
       std::clamp(value, static_cast<double>(least), static_cast<double>(most)));
 }
 
-/// How much more a value is than on the machine on which constants were tuned.
+/// The ratio of a value to the value of the machine on which constants were tuned.
 double times_usual(const MachineProfile& machine, std::int64_t MachineProfile::* value) noexcept {
   return static_cast<double>(machine.*value) / static_cast<double>(MachineProfile().*value);
 }
@@ -29,7 +29,7 @@ double times_usual(const MachineProfile& machine, std::int64_t MachineProfile::*
 
 MachineProfile usual_profile(Isa isa) noexcept {
   MachineProfile profile;
-  // Two vectors of multiply-adds in a cycle, by the processor's widest instructions.
+  // Two vectors of multiply-adds per cycle, with the processor's widest instructions.
   constexpr std::int64_t per_lane = 7'375;
   const std::int64_t lanes = isa >= Isa::avx512 ? 16 : isa == Isa::avx2 ? 8 : 4;
   profile.peak_mflop_s = per_lane * lanes;
@@ -49,13 +49,13 @@ void check(const MachineProfile& profile) {
 KernelProfile kernels_on(const MachineProfile& machine) noexcept {
   const double load = times_usual(machine, &MachineProfile::memory_load_ns);
   KernelProfile kernels;
-  // Terms that are summed while one comes from memory.
+  // The number of terms summed during one load from memory.
   kernels.terms_ahead = scaled(kernels.terms_ahead, load, 4, 64);
-  // Lines that are copied meanwhile: so many are under way (Little's law).
+  // The number of lines copied during one load, which is the number in flight (Little's law).
   kernels.lines_ahead = scaled(
       kernels.lines_ahead, load * times_usual(machine, &MachineProfile::memory_copy_mb_s), 4, 64);
-  // Bytes that are copied in a few times what beginning and ending a part takes. What parts load
-  // was often stored by other processors: it comes from the level that they share.
+  // The number of bytes copied in a few times the time of beginning and ending a part. A part often
+  // loads bytes stored by other processors, hence from the shared cache level.
   kernels.part_bytes = scaled(kernels.part_bytes,
                               times_usual(machine, &MachineProfile::part_ns) *
                                   times_usual(machine, &MachineProfile::l3_copy_mb_s),
@@ -65,8 +65,8 @@ KernelProfile kernels_on(const MachineProfile& machine) noexcept {
 
 SchedulerProfile scheduling_on(const MachineProfile& machine) noexcept {
   SchedulerProfile scheduling;
-  // Slots that are written while one comes. More than 8 ahead come late again (README.md of
-  // scheduler/).
+  // The number of slots written during one transfer of a line. More than 8 slots ahead arrive late
+  // again (README.md of scheduler/).
   const double slots =
       scheduling.slots_ahead * times_usual(machine, &MachineProfile::line_transfer_ns);
   scheduling.slots_ahead = static_cast<std::uint32_t>(std::clamp(std::round(slots), 1.0, 8.0));

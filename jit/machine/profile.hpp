@@ -1,4 +1,4 @@
-// Values of a machine profile, and the constants that follow from them. Pure; any thread.
+// The values of a machine profile, and the constants derived from them. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace heddle::jit {
 
-/// One value of a profile: as its file, `heddle info` and `heddle tune` name it.
+/// One value of a profile, under its name in the file, in `heddle info` and in `heddle tune`.
 struct MachineValue {
   const char* name;
   std::int64_t MachineProfile::* value;
-  std::int64_t most;  ///< the least is 1
+  std::int64_t most;  ///< the minimum is 1
   const char* unit;
   const char* meaning;
 };
@@ -35,16 +35,15 @@ inline constexpr MachineValue machine_values[] = {
     {"part_ns", &MachineProfile::part_ns, machine_ns_most, "ns",
      "a part on another processor, begun and ended"}};
 
-/// The profile of a machine that nobody measured, as far as its instructions tell.
+/// The profile of an unmeasured machine, estimated from its instruction set.
 [[nodiscard]] MachineProfile usual_profile(Isa isa) noexcept;
-/// Throws invalid_argument naming the value that is none, and what was expected.
+/// Throws invalid_argument that names the invalid value and the expected range.
 void check(const MachineProfile& profile);
 
-/// What schedules take from the machine: in proportion to the machine that KernelProfile() was
-/// tuned on, which is MachineProfile(). In powers of two, so that measuring again seldom makes
-/// other kernels.
+/// The schedules' constants for a machine, scaled from MachineProfile(), the machine on which
+/// KernelProfile() was tuned. Scaled by powers of two, so a new measurement rarely changes kernels.
 [[nodiscard]] KernelProfile kernels_on(const MachineProfile& machine) noexcept;
-/// What the scheduler takes from the machine, in the same way.
+/// The scheduler's constants for a machine, scaled likewise.
 [[nodiscard]] SchedulerProfile scheduling_on(const MachineProfile& machine) noexcept;
 
 }  // namespace heddle::jit

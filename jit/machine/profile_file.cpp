@@ -28,7 +28,7 @@ class MachineLines {
  public:
   explicit MachineLines(std::string_view text) : rest_(text) {}
 
-  /// The value of the next line, if that has this name.
+  /// The value of the next line, if the line has this name.
   std::optional<std::string_view> next(std::string_view name) {
     const std::string prefix = std::string(name) + " ";
     const std::size_t end = rest_.find('\n');

@@ -1,5 +1,5 @@
-// See jit/machine/rate_loops.hpp. meson.build optimises this file in every build, and no sanitizer
-// looks into it: its loops are limits.
+// See jit/machine/rate_loops.hpp. meson.build optimises this file in every build and excludes the
+// file from sanitizers, because the loops must reach the processor's limits.
 #include "jit/machine/rate_loops.hpp"
 
 #include <cstddef>

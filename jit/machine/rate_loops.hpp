@@ -1,4 +1,4 @@
-// Loops that measure what a processor does at most: rates.cpp times them.
+// Loops that reach a processor's limits; rates.cpp times the loops.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace heddle::jit {
 
-/// See rate_loops.inc. `bytes` are a multiple of four vectors; memory is aligned to one.
+/// See rate_loops.inc. `bytes` is a multiple of four vectors; memory is aligned to one vector.
 struct RateLoops {
   float (*multiply_add)(const float* from, std::size_t rounds);
   std::uint64_t (*read_all)(const void* from, std::size_t bytes);

@@ -31,7 +31,8 @@ const RateLoops& rate_loops() {
   return basic_rate_loops;
 }
 
-/// Rounds per second of body(rounds), in pieces of which the best counts: others disturb.
+/// Rounds per second of body(rounds), from the best of several pieces: a disturbance only makes
+/// pieces slower.
 template <class Body>
 double best_rate(std::size_t rounds, const Body& body) {
   double best = 0;
@@ -47,7 +48,7 @@ double best_rate(std::size_t rounds, const Body& body) {
   return best;
 }
 
-/// Some microseconds at least.
+/// At least some microseconds of work.
 std::size_t rounds_between_looks(std::size_t bytes) {
   return std::max<std::size_t>(1, (std::size_t{1} << 20) / bytes);
 }
@@ -87,7 +88,7 @@ double measure_copy_bandwidth(void* to, const void* from, std::size_t bytes) {
 
 void copy_lines(void* to, const void* from, std::size_t bytes) noexcept {
   rate_loops().copy_all(to, from, bytes);
-  asm volatile("" ::: "memory");  // what is copied again was wanted
+  asm volatile("" ::: "memory");  // keeps repeated copies
 }
 
 }  // namespace heddle::jit

@@ -1,4 +1,4 @@
-// Inside: how heddle's own floors, and its tests, come from a handle to what it shares, and back.
+// Inside: access from a handle to its shared state and back, for heddle's own layers and tests.
 #pragma once
 
 #include <memory>
@@ -9,28 +9,28 @@
 namespace heddle {
 
 struct Inside {
-  /// The pointer that copies of this handle share.
+  /// The pointer shared by copies of the handle.
   template <class Handle>
   [[nodiscard]] static const auto& of(const Handle& handle) noexcept {
     return handle.state_;
   }
-  /// The place of a node in the graph that its handle keeps.
+  /// The id of a node in the graph kept by the node's handle.
   template <class Handle>
   [[nodiscard]] static auto id_of(const Handle& handle) noexcept {
     return handle.id_;
   }
-  /// The computed position of a subscript; null where it has none.
+  /// The computed position of a subscript; null without one.
   template <class Subscript>
   [[nodiscard]] static const auto& position_of(const Subscript& subscript) noexcept {
     return subscript.position_;
   }
-  /// The subscript with another one.
+  /// The subscript with `position` as its computed position.
   template <class Subscript, class Position>
   [[nodiscard]] static Subscript with_position(Subscript subscript, Position position) {
     subscript.position_ = std::move(position);
     return subscript;
   }
-  /// Has a view be of another buffer, of as many bytes.
+  /// Makes a view refer to a different buffer of the same size.
   template <class View, class State>
   static void rebind(View& view, std::shared_ptr<State> buffer) noexcept {
     view.buffer_.state_ = std::move(buffer);

@@ -10,7 +10,8 @@
 namespace heddle::jit {
 namespace {
 
-/// Steps between two looks: a step takes some 10 to 100 ns, so this is far below a millisecond.
+/// Steps between two checks: a step takes some 10 to 100 ns, hence a check comes in well under a
+/// millisecond.
 constexpr std::uint32_t steps_per_look = 1024;
 
 constinit thread_local LimitedWork* work = nullptr;

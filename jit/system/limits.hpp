@@ -1,6 +1,6 @@
-// Limits of heddle's own stages: a compile's time and its stop token hold in lowering, passes,
-// schedules and emitters too, not only while a compiler runs. Whoever walks a kernel counts steps;
-// now and then a step looks at the clock. Each function belongs to the calling thread.
+// Limits of heddle's own stages: the time limit and the stop token of a compile hold in lowering,
+// passes, schedules and emitters too, not only in the compiler. Code that walks a kernel counts
+// steps; a step in every thousand or so checks the clock. Each function acts on the calling thread.
 #pragma once
 
 #include <chrono>
@@ -13,47 +13,48 @@
 
 namespace heddle::jit {
 
-/// What bounds one compile, besides ToolOptions::compile_timeout.
+/// The limits of one compile, besides ToolOptions::compile_timeout.
 struct CompileLimits {
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  std::stop_token stop;  ///< asks it to end
+  std::stop_token stop;  ///< asks the compile to end
 };
 
-/// Counts a thread's steps. Constant-initialised: an access is an access, no call.
+/// The step counter of a thread. Constant-initialised: an access needs no call.
 struct StepCounter {
-  std::uint32_t left = 0;   ///< until the next look at the limits
-  std::uint64_t taken = 0;  ///< before the present run of `left`
+  std::uint32_t left = 0;   ///< steps until the next check of the limits
+  std::uint64_t taken = 0;  ///< steps before the current run of `left`
 };
 extern constinit thread_local StepCounter step_counter;
 
-/// Renews step_counter.left, and looks: throws Error of `deadline` or `cancelled`, naming program,
-/// stage and what to do, where the thread works within limits that are over.
+/// Resets step_counter.left and checks the limits: throws Error of `deadline` or `cancelled`, with
+/// program, stage and advice, where the limits of this thread's work are exceeded.
 void check_limits();
 
-/// A node of a kernel was met or made. Throws as check_limits().
+/// Counts one visited or new node of a kernel. Throws like check_limits().
 inline void count_step() {
   if (step_counter.left == 0) check_limits();
   --step_counter.left;
 }
 
-/// Steps of this thread so far: growth that no clock disturbs, for tests.
+/// The steps of this thread so far: a measure of work independent of clocks, for tests.
 [[nodiscard]] std::uint64_t steps_taken() noexcept;
 
-/// What errors say that speak of a limit.
+/// The advice in errors about a limit.
 inline constexpr std::string_view out_of_time_advice =
     "allow more (CompileOptions::timeout; BackendOptions::compile_timeout, or "
     "HEDDLE_COMPILE_TIMEOUT) or split the program";
 
-/// While it lives, steps of this thread heed `limits`, and it computes as kernels do. The inner one
-/// of two counts.
+/// During its lifetime, steps of this thread check `limits`, and the thread computes in the
+/// kernels' floating-point mode. The innermost of nested objects is in effect.
 class LimitedWork {
  public:
-  /// `program` and `limits` outlive it.
+  /// `program` and `limits` must outlive the object.
   LimitedWork(std::string_view program, const CompileLimits& limits) noexcept;
   ~LimitedWork();
   LimitedWork(const LimitedWork&) = delete;
   LimitedWork& operator=(const LimitedWork&) = delete;
-  /// What is done from here on, for messages: "lowering". Looks at the limits. Has static lifetime.
+  /// Names the current stage for messages, "lowering", and checks the limits. `stage` must have
+  /// static lifetime.
   void begin(std::string_view stage);
 
  private:
@@ -64,10 +65,10 @@ class LimitedWork {
   const CompileLimits& limits_;
   LimitedWork* const outer_;
   std::string_view stage_ = "its beginning";
-  const sched::DefaultFloating floating_;  // of what is folded, chosen and printed
+  const sched::DefaultFloating floating_;  // for numbers that are folded, chosen and printed
 };
 
-/// The stage of the limited work at hand, if there is any: for passes, whose list has their names.
+/// Sets the stage of the current limited work, if any; for passes, whose names are in a list.
 void begin_stage(std::string_view stage);
 
 }  // namespace heddle::jit

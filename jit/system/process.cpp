@@ -1,7 +1,7 @@
 // See system/process.hpp.
 //
-// A child's process id stays ours until it is reaped: the leader is left a zombie while its group
-// is killed, so that the group's number cannot have passed to a stranger.
+// A child's process id stays reserved until the child is reaped: the leader remains a zombie while
+// its group is killed, hence the group's number cannot belong to an unrelated group.
 #include "jit/system/process.hpp"
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 namespace heddle::jit {
 namespace {
 
-/// How often a child is looked at where there is no pidfd to wait for.
+/// The interval of polls for the child's end where there is no pidfd.
 constexpr int poll_ms_without_pidfd = 5;
 
 /// Milliseconds until `deadline` for one poll(), rounded up and bounded; 0 when it has passed.
@@ -55,7 +55,7 @@ class SpawnPlan {
     sigemptyset(&none);
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes_, &none);
-    posix_spawnattr_setsigdefault(&attributes_, &all);  // whatever the host ignores
+    posix_spawnattr_setsigdefault(&attributes_, &all);  // undoes the host's ignored signals
     posix_spawnattr_setpgroup(&attributes_, 0);
     posix_spawnattr_setflags(
         &attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
@@ -70,7 +70,8 @@ class SpawnPlan {
   void place(int fd, int target) { posix_spawn_file_actions_adddup2(&actions_, fd, target); }
   int spawn(pid_t* pid, const Command& command, std::vector<std::string>& environment) {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-    posix_spawn_file_actions_addclosefrom_np(&actions_, 3);  // what the host opened without care
+    // descriptors that the host opened without close-on-exec
+    posix_spawn_file_actions_addclosefrom_np(&actions_, 3);
 #endif
     const auto pointers = [](const std::vector<std::string>& strings) {
       std::vector<char*> list;
@@ -87,16 +88,16 @@ class SpawnPlan {
   posix_spawnattr_t attributes_;
 };
 
-/// A descriptor above 2, so that placing 0, 1 and 2 in a child cannot overwrite it (a host may run
-/// with its standard streams closed).
+/// Duplicates a descriptor below 3 to a number above 2, because placing 0, 1 and 2 in a child would
+/// overwrite the descriptor (a host may run with its standard streams closed).
 FileDescriptor above_standard(int fd) {
   FileDescriptor owned(fd);
   if (fd < 0 || fd > 2) return owned;
   return FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
-/// A pipe whose other end is closed: at its end from the beginning, as /dev/null, which a sandbox
-/// may lack.
+/// A pipe whose writing end is closed, hence always at its end, like /dev/null, which a sandbox may
+/// lack.
 FileDescriptor nothing_to_read(const Command& command) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) cannot_start(command, "pipe", errno);
@@ -203,14 +204,15 @@ bool Child::has_ended() noexcept {
   do {
     result = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
   } while (result != 0 && errno == EINTR);
-  if (result != 0) gone_ = true;  // ECHILD: somebody else reaped it
+  if (result != 0) gone_ = true;  // ECHILD: the host reaped the child
   return gone_ || info.si_pid == pid_;
 }
 
 void Child::collect_output() {
   char buffer[16 * 1024];
-  // Asked before each read, which then cannot block: nobody else reads. The pipe itself blocks, as
-  // the child's end must, and fcntl(), which could change ours alone, is not everywhere allowed.
+  // poll() before each read, which then cannot block, because this is the only reader. The pipe
+  // itself is blocking, as the child's end must be; fcntl(), which could change this end alone, is
+  // not allowed everywhere.
   pollfd ready{output_pipe_.get(), POLLIN, 0};
   while (output_pipe_ && poll(&ready, 1, 0) > 0) {
     const ssize_t n = ::read(output_pipe_.get(), buffer, sizeof buffer);
@@ -239,7 +241,7 @@ Child::Event Child::wait_for(short events, const Patience& patience) {
     pollfd fds[4] = {{channel_.get(), events, 0},
                      {output_pipe_.get(), POLLIN, 0},
                      {pidfd_.get(), POLLIN, 0},
-                     {patience.descriptor(), POLLIN, 0}};  // negative ones are passed over
+                     {patience.descriptor(), POLLIN, 0}};  // poll() ignores negative descriptors
     if (events == 0) fds[0].fd = -1;
     const int left = remaining_ms(patience.deadline());
     const int n = poll(fds, 4, pidfd_ ? left : std::min(left, poll_ms_without_pidfd));
@@ -278,7 +280,7 @@ Child::Io Child::receive(std::span<std::byte> bytes, const Patience& patience) {
     } else if (n == 0) {
       return Io::closed;
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (ended) return Io::closed;  // all that it had sent before it ended is read
+      if (ended) return Io::closed;  // all bytes sent before the child's end are read
       const Event event = wait_for(POLLIN, patience);
       if (event == Event::out_of_patience) return Io::out_of_patience;
       ended = event == Event::ended;
@@ -302,7 +304,7 @@ bool Child::alive() {
 Exit Child::finish() {
   if (exit_) return *exit_;
   exit_ = Exit{};
-  // A group whose leader the host reaped may be gone, and its number another's: leave it then.
+  // The group of a leader reaped by the host may be gone, and its number reused: do not kill it.
   if (!has_ended() || !gone_) kill(-pid_, SIGKILL);
   int status = 0;
   pid_t reaped = -1;

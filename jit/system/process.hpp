@@ -1,7 +1,7 @@
-// Child processes: a compiler run to its end, or a helper that answers over a socket. Every child
-// has its own process group, which is killed as a whole; every descriptor is close-on-exec; no call
-// raises SIGPIPE; no zombie is left. Works from any thread, whatever the host does with SIGCHLD (if
-// it reaps our child first, the exit status is unknown and said to be so).
+// Child processes: a compiler that runs to its end, or a helper that answers over a socket. Every
+// child has its own process group, which is killed as a whole; every descriptor is close-on-exec;
+// no call raises SIGPIPE; no zombie is left. Works from any thread, whatever the host does with
+// SIGCHLD (if the host reaps the child first, the exit status is reported as unknown).
 #pragma once
 
 #include <sys/types.h>
@@ -22,14 +22,15 @@
 namespace heddle::jit {
 
 using Deadline = std::chrono::steady_clock::time_point;
-/// That long from now; a time beyond any patience (30 days) is taken as that.
+/// The point in time after `time`; a longer time than 30 days counts as 30 days.
 [[nodiscard]] Deadline deadline_after(std::chrono::milliseconds time) noexcept;
 
-// What this floor has of the one below by its bare name; heddle has another FileDescriptor.
+// Makes the names of files:: available; the second line selects files::FileDescriptor, because
+// heddle has a FileDescriptor too.
 using namespace files;
 using files::FileDescriptor;
 
-/// How long to wait for a child: until a point in time, or until another thread asks to stop. One
+/// The limit of a wait for a child: a point in time, or a stop request from another thread. One
 /// thread waits at a time.
 class Patience {
  public:
@@ -42,7 +43,7 @@ class Patience {
   [[nodiscard]] Deadline deadline() const noexcept { return deadline_; }
   [[nodiscard]] const std::stop_token& stop() const noexcept { return stop_; }
   [[nodiscard]] bool stopped() const noexcept { return stop_.stop_requested(); }
-  /// Readable once it was asked to stop; -1 where nobody can ask.
+  /// Readable after a stop request; -1 where no stop can be requested.
   [[nodiscard]] int descriptor() const noexcept { return wakeup_.get(); }
 
  private:
@@ -56,22 +57,22 @@ class Patience {
   std::optional<std::stop_callback<Wake>> on_stop_;
 };
 
-/// The head and the tail of a text that may be of any length.
+/// The head and the tail of a text of any length.
 class BoundedText {
  public:
   void append(std::string_view text);
-  /// What was kept; says how much is missing in between.
+  /// The kept text, with a note about the number of missing bytes in between.
   [[nodiscard]] std::string str() const;
   [[nodiscard]] std::size_t total_bytes() const noexcept { return total_; }
   static constexpr std::size_t part_bytes_max = 8 * 1024;
 
  private:
   std::string head_;
-  std::string tail_;  // up to twice part_bytes_max, cut now and then
+  std::string tail_;  // up to twice part_bytes_max, cut from time to time
   std::size_t total_ = 0;
 };
 
-/// How a child ended.
+/// The end of a child.
 struct Exit {
   enum class Kind : std::uint8_t { exited, signalled, unknown };
   Kind kind = Kind::unknown;
@@ -84,10 +85,10 @@ struct Exit {
 
 struct Command {
   std::vector<std::string> argv;         ///< argv[0]: a path, see find_program()
-  std::vector<std::string> environment;  ///< "NAME=value", over what the host's environment says
+  std::vector<std::string> environment;  ///< "NAME=value"; overrides the host's environment
 };
 
-/// A running child: stdin is a socket (when asked for) or at its end, stdout and stderr are one
+/// A running child: stdin is a socket (when asked for) or at its end; stdout and stderr are one
 /// pipe. One thread at a time. Destruction kills the group and reaps.
 class Child {
  public:
@@ -99,24 +100,25 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  /// What became of an exchange with the child; out of patience: late, or asked to stop.
+  /// The result of an exchange with the child; out_of_patience: late, or asked to stop.
   enum class Io : std::uint8_t { done, closed, out_of_patience };
 
   /// Sends all bytes; collects output meanwhile.
   [[nodiscard]] Io send(std::span<const std::byte> bytes, const Patience& patience);
   /// Fills `bytes`; collects output meanwhile.
   [[nodiscard]] Io receive(std::span<std::byte> bytes, const Patience& patience);
-  /// Collects output until the child has ended; false: patience did first.
+  /// Collects output until the child has ended; false: the time was over first, or a stop was
+  /// requested.
   [[nodiscard]] bool wait(const Patience& patience);
-  /// Kills the whole process group (of a leader that ended: what it left behind), takes the rest of
-  /// the output, reaps. Idempotent.
+  /// Kills the whole process group (including processes left by a leader that ended), takes the
+  /// rest of the output, reaps. Idempotent.
   Exit finish();
-  /// Lets go of the child without touching it: for a process forked from the one that owns it.
+  /// Detaches from the child without touching the child: for a process forked from the owner.
   void abandon() noexcept;
-  /// Whether it has neither ended nor closed its channel.
+  /// True if the child has neither ended nor closed its channel.
   [[nodiscard]] bool alive();
 
-  /// The head and tail of what it printed since the last call.
+  /// The head and tail of the child's output since the last call.
   [[nodiscard]] std::string take_output();
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
@@ -128,21 +130,21 @@ class Child {
   void collect_output();
 
   pid_t pid_ = -1;
-  FileDescriptor pidfd_;  // none where the kernel has no pidfds
+  FileDescriptor pidfd_;  // empty where the kernel has no pidfds
   FileDescriptor channel_;
   FileDescriptor output_pipe_;
   BoundedText output_;
-  bool gone_ = false;  // reaped by us or by the host
+  bool gone_ = false;  // reaped by this class or by the host
   std::optional<Exit> exit_;
 };
 
 struct RunResult {
   Exit exit;
-  bool killed = false;  ///< by us, out of patience
+  bool killed = false;  ///< by this class, at the end of patience
   std::string output;   ///< head and tail of stdout and stderr together
 };
 
-/// Runs a command with stdin closed. Throws Error(unavailable) when it cannot be started.
+/// Runs a command with stdin closed. Throws Error(unavailable) when the command cannot be started.
 [[nodiscard]] RunResult run_command(const Command& command, const Patience& patience);
 [[nodiscard]] RunResult run_command(const Command& command, std::chrono::milliseconds timeout);
 

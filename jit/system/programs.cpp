@@ -17,20 +17,20 @@ extern char** environ;
 namespace heddle::jit {
 namespace {
 
-/// Where programs are looked for, as shells do, in a host without PATH.
+/// The search path of a host without PATH, as in shells.
 constexpr std::string_view usual_path = "/usr/bin:/bin";
 
-/// The environment that children inherit: none where this process has rights that whoever started
-/// it lacks (AT_SECURE), as PATH and others name programs and files.
+/// The environment that children inherit: empty where this process has more rights than its starter
+/// (AT_SECURE), as PATH and other variables name programs and files.
 char** inherited() noexcept {
   static char* none = nullptr;
   return getauxval(AT_SECURE) != 0 || environ == nullptr ? &none : environ;
 }
 
-/// Those that make GCC write files of the host's build.
+/// Variables that make GCC write files for the host's build.
 constexpr std::string_view for_other_compiles[] = {"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"};
 
-/// Where GCC looks for its programs, whatever PATH says.
+/// Variables with the places of GCC's programs; they take precedence over PATH.
 constexpr std::array<const char*, 2> searched_before_path{"GCC_EXEC_PREFIX", "COMPILER_PATH"};
 
 bool names(std::string_view entry, std::string_view name) {
@@ -49,7 +49,7 @@ std::vector<std::string> child_environment(const std::vector<std::string>& overr
       all.emplace_back(text);
   }
   all.insert(all.end(), overrides.begin(), overrides.end());
-  // Compilers look for assemblers and linkers where they were found themselves.
+  // Compilers search their assemblers and linkers on PATH, where the compilers were found.
   if (std::ranges::none_of(all, [](const auto& entry) { return names(entry, "PATH"); }))
     all.push_back(fmt::format("PATH={}", usual_path));
   return all;
@@ -109,7 +109,7 @@ std::optional<std::filesystem::path> find_program(const std::string& program,
     const std::size_t end = std::min(path.find(':', at), path.size());
     const std::filesystem::path directory = path.substr(at, end - at);
     at = end + 1;
-    // An empty or relative entry would run whatever lies in the current directory.
+    // An empty or relative entry would run any program in the current directory.
     if (directory.is_absolute() && executable(directory / program)) return directory / program;
   }
   return std::nullopt;

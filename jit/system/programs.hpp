@@ -1,5 +1,5 @@
-// Programs: what environment they are given, where they are found, and what to do where a compiler
-// does not find those that it needs. Reads the process's environment. Any thread.
+// Programs: their environment, their places, and advice where a compiler misses a program. Reads
+// the process's environment. Any thread.
 #pragma once
 
 #include <filesystem>
@@ -10,20 +10,22 @@
 
 namespace heddle::jit {
 
-/// The environment of a child: this process's, under what `overrides` says ("NAME=value"), with the
-/// usual PATH where neither has one, and without what has compilers write files of other compiles.
+/// The environment of a child: this process's environment with `overrides` ("NAME=value") applied,
+/// the usual PATH where neither sets PATH, and without variables that make compilers write files
+/// for other compiles.
 [[nodiscard]] std::vector<std::string> child_environment(const std::vector<std::string>& overrides);
 /// The value of `name` for a child: from `overrides`, else from this process's environment.
 [[nodiscard]] std::optional<std::string> child_variable(const std::vector<std::string>& overrides,
                                                         std::string_view name);
-/// Where find_program() looks for what has no slash, for messages: "PATH=/usr/bin (...)".
+/// The search path of find_program() for names without a slash, for messages: "PATH=/usr/bin
+/// (...)".
 [[nodiscard]] std::string searched_path(const std::vector<std::string>& overrides);
-/// What to do, to follow a message, where a compiler says in its `output` that it lacks a program
-/// or processes; else empty.
+/// Advice to append to a message, where a compiler's `output` reports a missing program or a lack
+/// of processes; otherwise empty.
 [[nodiscard]] std::string missing_program_advice(std::string_view output,
                                                  const std::vector<std::string>& overrides);
-/// The executable file that `program` means, looked up on the child's PATH when it has no slash,
-/// in its absolute folders. Without PATH, in /usr/bin and /bin.
+/// The executable file of `program`; a name without a slash is searched in the absolute folders of
+/// the child's PATH, or in /usr/bin and /bin without PATH.
 [[nodiscard]] std::optional<std::filesystem::path> find_program(
     const std::string& program, const std::vector<std::string>& overrides);
 

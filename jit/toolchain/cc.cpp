@@ -20,10 +20,10 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// Asking a compiler for its version takes milliseconds; a compiler that hangs shall not hang us.
+/// A version query takes milliseconds; the limit guards against a compiler that hangs.
 constexpr std::chrono::milliseconds version_timeout_max{5'000};
 
-/// "gcc" or "ccache gcc -m64": a file of that very name, else words.
+/// Splits "ccache gcc -m64" into words; a command that is an existing file stays whole.
 std::vector<std::string> split_command(const std::string& command) {
   std::error_code error;
   if (command.find('/') != std::string::npos && std::filesystem::exists(command, error))
@@ -93,13 +93,14 @@ class CcToolchain final : public Toolchain {
     const auto library_path = directory.path() / (stem + ".so");
     write_file(source_path, source, files::temp_dir_advice);
     Command command = command_for(source_path, library_path);
-    // What the compiler drops when it is killed goes with our directory.
+    // Files that a killed compiler leaves behind go with the private directory.
     command.environment.push_back("TMPDIR=" + directory.path().string());
     check_process_room(compiler_processes);
     RunResult result = run_command(command, patience);
     if (!result.killed && !result.exit.success() &&
         result.output.find("internal compiler error") != std::string::npos) {
-      // GCC 12.2 fails to make some vectors of its own: those of schedules have to do.
+      // GCC 12.2 fails on some loops that it vectorises: the retry relies on the schedules'
+      // vectors.
       command.argv.emplace_back("-fno-tree-vectorize");
       result = run_command(command, patience);
     }
@@ -119,7 +120,7 @@ class CcToolchain final : public Toolchain {
   }
 
  private:
-  /// Those of the compiler's command, and the user's.
+  /// The flags in the compiler's command, and the user's flags.
   std::vector<std::string> added_flags() const {
     std::vector<std::string> flags;
     for (std::size_t k = 1; k < words_.size(); ++k) {
@@ -131,7 +132,7 @@ class CcToolchain final : public Toolchain {
 
   std::vector<std::string> own_flags() const {
     std::vector<std::string> flags = cc_flags(options_);
-    // What is added may need start files (clang's --coverage does), or choose another linker.
+    // Added flags may need start files (clang's --coverage does), or choose another linker.
     if (added_flags().empty())
       flags.insert(flags.end(), kernel_link_options.begin(), kernel_link_options.end());
     return flags;
@@ -146,7 +147,7 @@ class CcToolchain final : public Toolchain {
     return " on " + searched_path(options_.environment);
   }
 
-  /// Messages in one language, whatever the user's.
+  /// Requests untranslated messages, whatever the user's locale.
   std::vector<std::string> environment() const {
     std::vector<std::string> all{"LC_ALL=C"};
     all.insert(all.end(), options_.environment.begin(), options_.environment.end());
@@ -177,8 +178,8 @@ class CcToolchain final : public Toolchain {
     dump(options_.dump_dir, unit.name, "c", source);
   }
 
-  /// The files of the command's words: "ccache gcc" is as new as the newer of both. The words too:
-  /// links named gcc and clang may lead to one program that goes by its name.
+  /// The stamps of the command's files: "ccache gcc" depends on both. The words are included,
+  /// because links named gcc and clang may lead to one program that acts by its name.
   std::string stamps() const {
     std::string text;
     for (const std::string& word : words_) {
@@ -188,7 +189,7 @@ class CcToolchain final : public Toolchain {
     return text;
   }
 
-  /// Throws Error when it cannot be run, or says nothing in time.
+  /// Throws Error when the compiler cannot be run, or gives no answer in time.
   std::string ask_version(const Patience& patience) const {
     Command command{words_, environment()};
     command.argv[0] = program().string();
@@ -239,7 +240,7 @@ class CcToolchain final : public Toolchain {
         cause);
   }
 
-  /// Whether a program says, in the language of environment(), that files did not fit.
+  /// True if the output, in the language of environment(), reports a full disk or quota.
   static bool lacks_room(const std::string& output) {
     return output.find(errno_text(ENOSPC)) != std::string::npos ||
            output.find(errno_text(EDQUOT)) != std::string::npos;

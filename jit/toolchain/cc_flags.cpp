@@ -1,4 +1,4 @@
-// Flags of the C compiler: heddle's own, and what may be added to them. Any thread.
+// Flags of the C compiler: heddle's own flags, and checks of added flags. Any thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,20 +14,20 @@ bool begins_as_one_of(std::string_view flag, std::span<const std::string_view> b
   return std::ranges::any_of(beginnings, [flag](auto begin) { return flag.starts_with(begin); });
 }
 
-/// Machine flags that leave the instruction set as it is.
+/// Machine flags that do not change the instruction set.
 constexpr std::array<std::string_view, 2> tuning{"-mtune=", "-mprefer-vector-width="};
-/// Others that change it, or hide that they do.
+/// Flags that change the instruction set, or may hide such flags.
 constexpr std::array<std::string_view, 5> machine_flags{"-m", "-target", "--target", "-Xclang",
                                                         "@"};
-/// Linked with these, a library makes the whole process flush subnormals.
+/// A library linked with these flags makes the whole process flush subnormals.
 constexpr std::array<std::string_view, 3> flushing{"-ffast-math", "-Ofast",
                                                    "-funsafe-math-optimizations"};
 
 #if defined(__x86_64__)
-/// Asks for the processor's instructions, unless fewer are wanted than it has.
+/// Selects the processor's own instruction set, or a lower one where the target is lower.
 std::string machine_flag(const Target& target) {
   const Isa native = native_target().isa;
-  // What is beyond v4 is spelt out by kernels alone.
+  // Only kernels name instructions beyond v4.
   if (target.isa >= Isa::avx512 && native > target.isa) return "-march=x86-64-v4";
   if (target.isa == Isa::avx2 && native > Isa::avx2) return "-march=x86-64-v3";
   if (target.isa == Isa::portable && native > Isa::portable) return "-march=x86-64";
@@ -79,7 +79,7 @@ std::vector<std::string> cc_flags(const ToolOptions& options) {
   std::vector<std::string> flags{fmt::format("-O{}", options.optimization_level),
                                  machine_flag(options.target)};
 #if defined(__x86_64__)
-  flags.emplace_back("-mprefer-vector-width=512");  // as libgccjit, which tunes for no CPU
+  flags.emplace_back("-mprefer-vector-width=512");  // as in libgccjit, which tunes for no CPU
 #endif
   for (const char* flag :
        {"-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing",

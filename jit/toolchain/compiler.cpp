@@ -1,4 +1,4 @@
-// What the compilers share, and the compiler of the null device. Any thread.
+// Code shared by the compilers, and the compiler of the null device. Any thread.
 #include "jit/toolchain/compiler.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // Compilers: from loop kernels to images. A Compiler turns a unit (one or more kernels) into an
-// Image, which devices load; it never runs a compiler inside the host process. All functions may be
-// called from any thread.
+// Image, which devices load. No compiler runs inside the host process. Any thread may call any
+// function.
 #pragma once
 
 #include <chrono>
@@ -22,34 +22,35 @@
 
 namespace heddle::jit {
 
-/// Where compilers are and how they are run; filled by runtime/config from the environment.
+/// The places of the compilers and the settings of a compile; filled by runtime/config from the
+/// environment.
 struct ToolOptions {
   std::string cc = "cc";            ///< the system compiler: a command, found on PATH
   std::vector<std::string> cflags;  ///< added after heddle's own flags
   std::filesystem::path
       compile_helper;            ///< heddle-compile; empty: searched (see toolchain/gccjit.cpp)
   std::filesystem::path nvrtc;   ///< NVRTC's library; empty: searched by heddle-compile
-  std::uint32_t cuda_major = 0;  ///< of the driver's version: which NVRTC is searched first
+  std::uint32_t cuda_major = 0;  ///< of the driver's version: the version of NVRTC to try first
   std::chrono::milliseconds compile_timeout{60'000};
   std::filesystem::path temp_dir;  ///< empty: TMPDIR's value as config read it, else /tmp
   std::filesystem::path
       dump_dir;                ///< set: every unit's loop texts and emitted source are kept here
   int optimization_level = 3;  ///< 0..3
-  Target target = native_target();  ///< what lanes loops become
+  Target target = native_target();  ///< the instruction set for lanes loops
   bool fast_math = false;           ///< reassociation, reciprocals, contraction; no signed zeros
-  /// "NAME=value" for compilers and helpers, over what this process's environment says.
+  /// "NAME=value" for compilers and helpers; overrides the environment of this process.
   std::vector<std::string> environment;
-  std::filesystem::path cache_dir;  ///< has the kernel cache; empty: there is none
+  std::filesystem::path cache_dir;  ///< holds the kernel cache; empty: no cache
   std::uint64_t cache_bytes_max = std::uint64_t{256} << 20;
-  std::function<void(const std::string&)> warn;  ///< gets a line when the cache is in trouble
+  std::function<void(const std::string&)> warn;  ///< gets a line for each problem of the cache
 };
 
-/// A unit, compiled.
+/// A compiled unit.
 struct Compiled {
-  std::string name;  ///< the unit's; the first one's where several equal ones were asked for
-  Image image;       ///< its kernels in the unit's order
-  std::vector<std::string> labels;  ///< the kernels', for people
-  std::string source;               ///< the text that was compiled: C, or loop text for gccjit
+  std::string name;                 ///< the unit's name; for equal units, the name of the first
+  Image image;                      ///< its kernels in the unit's order
+  std::vector<std::string> labels;  ///< the kernels' labels, for people
+  std::string source;               ///< the compiled text: C, or loop text for gccjit
   std::chrono::nanoseconds time{};
 };
 
@@ -57,44 +58,45 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;  ///< "cc", "gccjit", "nvrtc"
-  /// Whether it is here, and if not why and what to do. Runs nothing.
+  /// ok, or why the compiler is not available and how to fix that. Runs nothing.
   [[nodiscard]] virtual Status available() const = 0;
-  /// One line: command and version, for `heddle info`. Asks it: throws Error where it does not
-  /// tell, which no compiler that works does, or is not here.
+  /// One line: command and version, for `heddle info`. Runs the compiler; throws Error where the
+  /// compiler is absent or does not answer.
   [[nodiscard]] virtual std::string describe() const = 0;
-  /// What a compile takes at most, with the stages before it; none: no end.
+  /// The longest time of a compile, the earlier stages included; nullopt: unlimited.
   [[nodiscard]] virtual std::optional<std::chrono::milliseconds> timeout() const noexcept {
     return std::nullopt;
   }
-  /// What kernels are scheduled for; without vectors they are left as they are.
+  /// The target of the kernels' schedules; without vectors, kernels are not vectorised.
   [[nodiscard]] virtual Target target() const noexcept { return {}; }
-  /// Whether what it made of a program may be taken again without asking it; false where each
-  /// compile is to be seen, or may find other files. Throws as compile() in a forked process.
+  /// True if an earlier result for a program may be reused without calling compile(); false where
+  /// every compile must be visible (dumps), or may depend on other files. In a forked process,
+  /// throws like compile().
   [[nodiscard]] virtual bool reuses() const { return true; }
-  /// That was done: counts like what compile() itself finds in memory.
+  /// Counts such a reuse, like a memory hit of compile().
   virtual void count_reuse() const noexcept {}
-  /// Compiles, or finds it done: the same unit is compiled once, by whichever threads ask for it,
-  /// as long as somebody holds what came of it, and is then kept on disk (cache/kernel_cache.hpp).
-  /// The image was checked. Throws compile_failed with the compiler's own words (bounded) and the
-  /// path of the kept source, deadline when it took too long, cancelled when asked to stop,
-  /// unavailable in a process forked from the one that made the compiler; leaves nothing behind and
-  /// the next compile works.
+  /// Compiles a unit, or finds the result. Threads that ask for equal units share one compile,
+  /// whose result stays in memory while in use, and is stored on disk (cache/kernel_cache.hpp). The
+  /// image is checked. Throws compile_failed with the compiler's output (bounded) and the path of
+  /// the kept source, deadline when the time is over, cancelled when asked to stop, unavailable in
+  /// a process forked from the compiler's own process. A failed compile leaves no files behind, and
+  /// later compiles work.
   [[nodiscard]] virtual std::shared_ptr<const Compiled> compile(
       const CompileUnit& unit, const CompileLimits& limits) const = 0;
   [[nodiscard]] std::shared_ptr<const Compiled> compile(const CompileUnit& unit) const {
     return compile(unit, CompileLimits{});
   }
-  /// What it found and what it compiled, so far.
+  /// Counters of cache hits and compiles.
   [[nodiscard]] virtual KernelCacheCounters counters() const noexcept { return {}; }
 };
 
 [[nodiscard]] std::shared_ptr<const Compiler> make_cc_compiler(const ToolOptions& options);
 [[nodiscard]] std::shared_ptr<const Compiler> make_gccjit_compiler(const ToolOptions& options);
-/// For the GPU that options.target is.
+/// For the GPU given by options.target.
 [[nodiscard]] std::shared_ptr<const Compiler> make_nvrtc_compiler(const ToolOptions& options);
-/// One that cannot be had, and why.
+/// A compiler that is not available, with the reason.
 [[nodiscard]] std::shared_ptr<const Compiler> make_absent_compiler(std::string name, Status why);
-/// Compiles nothing: its images are of null_image_kind. For the null device.
+/// Compiles nothing: the images are of null_image_kind. For the null device.
 [[nodiscard]] std::shared_ptr<const Compiler> make_null_compiler();
 
 }  // namespace heddle::jit

@@ -1,5 +1,5 @@
-// The gccjit compiler: loop text to heddle-compile, a shared library back. Nothing of libgccjit
-// runs in this process. Any thread; as many build at once as there are CPUs.
+// The gccjit compiler: sends loop text to heddle-compile and receives a shared library. libgccjit
+// does not run in this process. Any thread; at most as many builds at once as CPUs.
 #include <fmt/format.h>
 
 #include "files/temp_dir.hpp"
@@ -43,8 +43,8 @@ class GccjitToolchain final : public Toolchain {
             helper_stamp(options_)};
   }
 
-  /// The helper's own file is in the recipe; libgccjit's is found by the helper, and remembered
-  /// with what it says.
+  /// The recipe contains the helper's own file. The helper finds libgccjit, whose file is
+  /// remembered together with the version.
   std::optional<std::string> version(KernelCache& cache, const std::string& files,
                                      const Patience& patience) const override {
     return versions_.find(cache, files, [&] {
@@ -80,10 +80,11 @@ class GccjitToolchain final : public Toolchain {
     steady_clock::time_point start;
   };
 
-  /// Compiles of one process share libgccjit's state, which breaks some: GCC 12.2 finds an
-  /// instruction of its own unrecognizable in any but the first. So where a helper dies that has
-  /// compiled before, a new one is asked. Where that one dies too, as GCC 12.2 does of some
-  /// loops that it makes vectors of, another is asked to leave vectors to schedules.
+  /// Compiles of one process share libgccjit's state, which breaks some compiles: GCC 12.2 can
+  /// report one of its own instructions as unrecognizable in any compile but the first. Where a
+  /// used helper dies, a new helper therefore repeats the compile. Where the new helper dies too,
+  /// as GCC 12.2 does on some loops that it vectorises, a further helper compiles without
+  /// vectorisation, which leaves vectors to schedules.
   Answer ask(const CompileUnit& unit, const std::string& source, wire::CompileRequest request,
              const Patience& patience) const {
     for (auto want = HelperPool::Want::any;; want = HelperPool::Want::unused) {

@@ -7,7 +7,7 @@
 
 namespace heddle::jit {
 
-/// libgccjit does not expand -march=native; these levels say what it needs to know.
+/// libgccjit does not expand -march=native; these levels replace the expansion.
 std::string_view gccjit_machine_option(Isa isa) {
 #if defined(__x86_64__)
   if (isa < native_target().isa && isa == Isa::avx2) return "-march=x86-64-v3";
@@ -41,16 +41,17 @@ void set_gccjit_options(gcc_jit_context* context, int optimization_level, bool f
   } else {
     add("-ffp-contract=off");
   }
-  // libgccjit 12 gives functions the attribute always_inline, but does not except them from the
-  // limits of the inliner as C does (DECL_DISREGARD_INLINE_LIMITS): it refuses to compile what it
-  // must inline beyond these. The last one is that of calls which it takes to run rarely.
+  // libgccjit 12 gives functions the attribute always_inline, but does not exempt them from the
+  // inliner's limits as the C front end does (DECL_DISREGARD_INLINE_LIMITS). A function beyond the
+  // limits is a compile error, hence the limits are raised. The last limit applies to calls that
+  // GCC considers rare.
   for (const char* option :
        {"--param=large-unit-insns=10000000", "--param=large-function-insns=10000000",
         "--param=large-stack-frame=10000000", "--param=max-inline-insns-single=100000",
         "--param=max-inline-insns-size=100000"}) {
     add(option);
   }
-  // Its heap otherwise grows from compile to compile and is then collected in each.
+  // The heap would otherwise grow from compile to compile, and be collected in every compile.
   add("--param=ggc-min-heapsize=8192");
   for (const char* option : kernel_link_options) gcc_jit_context_add_driver_option(context, option);
   gcc_jit_context_add_driver_option(context, "-lm");

@@ -1,4 +1,4 @@
-// How libgccjit is told to compile. Linked into what runs libgccjit only. One thread.
+// The options of libgccjit. Linked only into programs that run libgccjit. One thread.
 #pragma once
 
 #include <libgccjit.h>
@@ -9,11 +9,11 @@
 
 namespace heddle::jit {
 
-/// The option that names this processor's level, or a lower one for fewer instructions than it has;
-/// empty where it has none.
+/// The option for this processor's instruction level, or for a lower level where `isa` is lower;
+/// empty where no such option exists.
 [[nodiscard]] std::string_view gccjit_machine_option(Isa isa);
 
-/// The same as cc_flags(): both compilers give the same bits.
+/// Sets the equivalent of cc_flags(): both compilers give the same bits.
 void set_gccjit_options(gcc_jit_context* context, int optimization_level, bool fast_math, Isa isa);
 
 }  // namespace heddle::jit

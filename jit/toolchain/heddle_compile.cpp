@@ -1,7 +1,7 @@
-// heddle-compile: the process in which libgccjit and NVRTC run, so that they cannot end, hang or
-// lock the host. Started by libheddle as `heddle-compile --serve DIRECTORY` with a socket as stdin;
-// compiles one unit at a time, keeps its files in DIRECTORY, and ends when the socket closes. One
-// thread.
+// heddle-compile: the process in which libgccjit and NVRTC run, so their failures cannot end, hang
+// or lock the host. Started by libheddle as `heddle-compile --serve DIRECTORY` with a socket as
+// stdin; compiles one unit at a time, keeps its files in DIRECTORY, and ends when the socket
+// closes. One thread.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <libgccjit.h>
@@ -30,7 +30,7 @@
 namespace heddle::jit {
 namespace {
 
-/// libgccjit's heap beyond this is a runaway compile.
+/// A larger heap of libgccjit means a runaway compile.
 constexpr rlim_t address_space_bytes_max = rlim_t{16} << 30;
 
 /// Sanitizers reserve far more address space than they use.
@@ -53,7 +53,7 @@ std::string compiler_identity() {
                      gcc_jit_version_patchlevel(), machine.empty() ? "" : ", ", machine);
 }
 
-/// The file that libgccjit was loaded from; empty when the loader does not say.
+/// The file from which libgccjit was loaded; empty when the loader does not know.
 std::string library_path() {
   Dl_info info{};
   const auto* const inside = reinterpret_cast<const void*>(&gcc_jit_context_acquire);
@@ -122,7 +122,7 @@ wire::CompileReply compile(const wire::CompileRequest& request,
   return reply;
 }
 
-/// false: the other side is gone.
+/// false: the host is gone.
 bool read_all(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = read(STDIN_FILENO, bytes.data(), bytes.size());
@@ -141,7 +141,7 @@ bool write_all(std::span<const std::byte> bytes) {
   return true;
 }
 
-/// One request, or nothing when the other side is gone or talks nonsense.
+/// One request; nullopt when the host is gone or sent a malformed frame.
 std::optional<wire::CompileRequest> next_request() {
   wire::FrameHeader header;
   if (!read_all(std::as_writable_bytes(std::span(&header, 1)))) return std::nullopt;
@@ -201,7 +201,7 @@ int main(int argc, char** argv) {
       std::fflush(stderr);
       _exit(1);
     }
-    _exit(0);  // no destructors: libgccjit's state is not worth taking apart
+    _exit(0);  // no destructors: taking libgccjit's state apart is not worthwhile
   }
   if (argc == 2 && std::string_view(argv[1]) == "--version") {
     fmt::print("heddle-compile {} ({})\n", HEDDLE_VERSION, compiler_identity());

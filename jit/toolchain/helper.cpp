@@ -20,11 +20,12 @@ namespace heddle::jit {
 namespace fs = std::filesystem;
 namespace {
 
-/// libgccjit leaks a little with every compile: helpers are replaced now and then.
+/// libgccjit leaks a little memory in every compile, hence helpers are replaced after this many
+/// compiles.
 constexpr std::size_t compiles_per_helper_max = 500;
 
-/// The file that this code was mapped from, as the kernel says: the loader knows what it was asked
-/// for, which may be relative to a directory that the process has left. Empty without /proc.
+/// The file of this code, from the kernel's map. The loader's name may be relative to a directory
+/// that the process has left. Empty without /proc.
 fs::path mapped_file() {
   const auto here = reinterpret_cast<std::uintptr_t>(&helper_places);
   std::ifstream maps("/proc/self/maps");
@@ -40,14 +41,14 @@ fs::path mapped_file() {
   return {};
 }
 
-/// The same file, as the loader was asked for it.
+/// The same file, under the loader's name.
 fs::path loaded_file() {
   Dl_info info{};
   const bool known = dladdr(reinterpret_cast<const void*>(&helper_places), &info) != 0;
   return known && info.dli_fname != nullptr ? info.dli_fname : fs::path();
 }
 
-/// Whether the process runs this very file: a program that holds the floors itself.
+/// True if `mapped` is the running program: heddle is linked statically.
 bool is_program(const fs::path& mapped) {
   std::error_code error;
   return !mapped.empty() && fs::read_symlink("/proc/self/exe", error) == mapped;
@@ -79,12 +80,12 @@ std::vector<fs::path> helper_places(const ToolOptions& options) {
   const auto add = [&places](const fs::path& directory) {
     places.push_back((directory / "heddle-compile").lexically_normal());
   };
-  // Asked for with each compile, during exit too.
+  // Never destroyed: compiles ask for the directory during exit too.
   static sched::NeverDestroyed<const std::optional<fs::path>> own(
       code_directory(mapped_file(), loaded_file()));
   if (const std::optional<fs::path>& here = *own) {
     add(*here);
-    // To libexec as installed, wherever the tree was moved to.
+    // The installed libexec directory, relative to this file, hence valid after the tree was moved.
     static const bool in_program = is_program(mapped_file());
     add(*here / (in_program ? HEDDLE_HELPER_DIR_FROM_BIN : HEDDLE_HELPER_DIR_FROM_LIB));
   }
@@ -155,7 +156,7 @@ wire::CompileReply Helper::compile(const wire::CompileRequest& request, const Pa
   ++compiles_;
   const Child::Io sent = child_.send(wire::encode(request), patience);
   if (sent == Child::Io::out_of_patience) give_up(patience, "did not take the request in time");
-  // Closed while sending: what it said before it died is read below.
+  // Closed while sending: the code below reads the output that the helper wrote before its end.
   return wire::decode_reply(receive_frame(wire::Kind::reply, patience, ErrorCode::compile_failed));
 }
 
@@ -188,7 +189,7 @@ void Helper::fail(ErrorCode code, const std::string& what) {
   const bool was_killed = code == ErrorCode::deadline || code == ErrorCode::cancelled;
   std::string advice;
   if (code == ErrorCode::deadline) advice = fmt::format("; {}", out_of_time_advice);
-  if (code == ErrorCode::unavailable) {  // it did not say of what heddle it is
+  if (code == ErrorCode::unavailable) {  // the helper sent no Hello
     advice =
         "; it may be no heddle-compile: set HEDDLE_COMPILE_HELPER to the path of one, or leave it "
         "unset";
@@ -209,7 +210,7 @@ HelperPool::HelperPool(ToolOptions options)
     : options_(std::move(options)),
       owner_(getpid()),
       helpers_max_(std::max(1u, std::thread::hardware_concurrency())) {
-  idle_.reserve(helpers_max_);  // so that give_back() cannot fail
+  idle_.reserve(helpers_max_);  // reserved, so give_back() cannot fail
 }
 
 HelperPool::~HelperPool() {
@@ -238,7 +239,7 @@ HelperPool::Lease HelperPool::lease(const Patience& patience, Want want) {
       idle_.pop_back();
       if (!helper->reusable()) helper.reset();  // died while idle
     }
-    // Idle ones that were passed over: one of them makes room.
+    // Unsuitable idle helpers fill the pool: one of them is ended.
     if (!helper && idle_.size() + leased_ > helpers_max_) {
       surplus = std::move(idle_.back());
       idle_.pop_back();

@@ -1,5 +1,5 @@
 // The host's side of heddle-compile: finding the program, one running helper, and the pool of warm
-// ones. HelperPool may be used from any thread; a Helper from one at a time.
+// helpers. HelperPool may be used from any thread; a Helper from one thread at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -21,42 +21,45 @@
 
 namespace heddle::jit {
 
-/// Where heddle-compile is looked for, in this order; an explicit place is the only one. All others
-/// follow from where this library lies: whoever may write there may run code as its user anyway.
+/// The places where heddle-compile is searched, in order; an explicit path is the only place. The
+/// other places are relative to this library: a user who may write there may run code as the
+/// library's user anyway.
 [[nodiscard]] std::vector<std::filesystem::path> helper_places(const ToolOptions& options);
-/// The directory of a library (or program) that the kernel says is mapped from one file, and the
-/// loader loaded from another name: of the file that was replaced since, the kernel's says so,
-/// "/lib/libheddle.so (deleted)", and is none. nullopt where neither is an absolute path of a file.
+/// The directory of a library or program, given the path in the kernel's map (`mapped`) and the
+/// loader's name (`loaded`). The kernel's path of a file replaced since, "/lib/libheddle.so
+/// (deleted)", names no file. nullopt where neither is an absolute path of a file.
 [[nodiscard]] std::optional<std::filesystem::path> code_directory(
     const std::filesystem::path& mapped, const std::filesystem::path& loaded);
-/// Throws Error(unavailable) naming all places and the setting that overrides them.
+/// Throws Error(unavailable) that names all places and the setting that overrides them.
 [[nodiscard]] std::filesystem::path find_helper(const ToolOptions& options);
-/// Whether find_helper() finds it, and if not why.
+/// ok if find_helper() succeeds, otherwise the reason.
 [[nodiscard]] Status helper_status(const ToolOptions& options);
-/// Its file, for keys; "missing" where there is none, of which building will say so.
+/// The stamp of the helper's file, for keys; "missing" without a file, which a later build reports.
 [[nodiscard]] std::string helper_stamp(const ToolOptions& options);
-/// CompileRequest::seconds_max: a while longer than the host, which ends a slow helper itself, as
-/// the helper's own alarm is for when there is no host any more.
+/// CompileRequest::seconds_max: somewhat longer than the host's limit, because the host ends slow
+/// helpers; the helper's own alarm is for a helper without a host.
 [[nodiscard]] std::uint32_t helper_seconds(const Patience& patience);
 
-/// One running heddle-compile with its private directory. Destruction kills it.
+/// One running heddle-compile with a private directory. Destruction kills the process.
 class Helper {
  public:
-  /// Starts it and shakes hands. Throws Error(unavailable), Error(deadline), or Error(cancelled).
+  /// Starts the process and exchanges Hello. Throws Error(unavailable), Error(deadline), or
+  /// Error(cancelled).
   Helper(const ToolOptions& options, const Patience& patience);
 
-  /// Throws Error(compile_failed) when it died, Error(deadline) when it was too slow,
-  /// Error(cancelled); with its last words, and the helper is of no use afterwards.
+  /// Throws Error(compile_failed) when the helper died, Error(deadline) when the helper was too
+  /// slow, Error(cancelled); each error quotes the helper's last output. The helper is unusable
+  /// afterwards.
   [[nodiscard]] wire::CompileReply compile(const wire::CompileRequest& request,
                                            const Patience& patience);
 
   [[nodiscard]] bool reusable();
-  /// Whether it has been told to compile something before.
+  /// True if the helper has received a compile request.
   [[nodiscard]] bool is_used() const noexcept { return compiles_ != 0; }
   [[nodiscard]] const wire::Hello& hello() const noexcept { return hello_; }
-  /// What it has printed since the last call.
+  /// The helper's output since the last call.
   [[nodiscard]] std::string take_output() { return child_.take_output(); }
-  /// Lets go of a helper that belongs to the process we were forked from.
+  /// Detaches from a helper that belongs to the parent of this forked process.
   void abandon() noexcept;
 
  private:
@@ -71,7 +74,7 @@ class Helper {
   std::size_t compiles_ = 0;
 };
 
-/// Warm helpers, grown on demand up to the number of CPUs. Idle ones wait in a read.
+/// Warm helpers; the pool grows on demand up to the number of CPUs. Idle helpers wait in a read.
 class HelperPool {
  public:
   explicit HelperPool(ToolOptions options);
@@ -79,7 +82,8 @@ class HelperPool {
   HelperPool(const HelperPool&) = delete;
   HelperPool& operator=(const HelperPool&) = delete;
 
-  /// A helper for one thread's use; goes back to the pool, or is ended when it is not reusable.
+  /// A helper for one thread's use. The lease's end returns the helper to the pool, or ends a
+  /// helper that is not reusable.
   class Lease {
    public:
     Lease(HelperPool& pool, std::unique_ptr<Helper> helper)
@@ -96,11 +100,11 @@ class HelperPool {
 
   enum class Want : std::uint8_t {
     any,
-    unused,  ///< one that has compiled nothing: a new one
+    unused,  ///< a new helper, which has compiled nothing
   };
 
-  /// Waits for a free helper, or starts one. Throws as Helper(), and Error(unavailable) in a
-  /// process forked from the one that made the pool.
+  /// Waits for a free helper, or starts one. Throws like Helper(), and Error(unavailable) in a
+  /// process forked from the pool's own process.
   [[nodiscard]] Lease lease(const Patience& patience, Want want = Want::any);
 
  private:

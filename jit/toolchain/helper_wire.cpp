@@ -1,4 +1,5 @@
-// See toolchain/helper_wire.hpp. Both ends run on one machine: numbers are sent as they lie.
+// See toolchain/helper_wire.hpp. Both ends run on one machine: numbers are sent in native byte
+// order.
 #include "jit/toolchain/helper_wire.hpp"
 
 #include <fmt/format.h>
@@ -102,7 +103,7 @@ Hello decode_hello(std::span<const std::byte> payload) {
   Reader in(payload);
   Hello hello;
   hello.protocol = in.number<std::uint32_t>();
-  // The rest may look different in another version of the protocol.
+  // The rest may differ in another version of the protocol.
   if (hello.protocol != protocol_version) return hello;
   hello.kernel_abi = in.number<std::uint32_t>();
   hello.version = in.text();

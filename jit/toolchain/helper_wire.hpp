@@ -1,6 +1,6 @@
-// What libheddle and heddle-compile say to each other over the helper's stdin, a socket: frames of
-// a fixed header and a payload, each with a checksum. The helper speaks first (Hello); then every
-// CompileRequest is answered by one CompileReply, or by the helper's end. Values; any thread.
+// The protocol of libheddle and heddle-compile over the helper's stdin, a socket: frames of a fixed
+// header and a payload with a checksum. The helper speaks first (Hello); then a CompileReply, or
+// the helper's end, answers each CompileRequest. Values; any thread.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@
 
 namespace heddle::jit::wire {
 
-/// Raised with every change of this file: both sides must be of one build of heddle.
+/// Increased with every change of this file: both sides must be of one build of heddle.
 inline constexpr std::uint32_t protocol_version = 4;
-/// No request or reply comes near this; a longer frame is a broken one.
+/// Far larger than any request or reply; a longer frame is malformed.
 inline constexpr std::uint64_t payload_bytes_max = std::uint64_t{512} << 20;
 
 enum class Kind : std::uint32_t { hello = 1, request, reply };
@@ -26,7 +26,7 @@ struct FrameHeader {
   std::uint32_t magic = 0x6c646568;  // "hedl"
   Kind kind = Kind::hello;
   std::uint64_t payload_bytes = 0;
-  Checksum sum;  ///< the payload's
+  Checksum sum;  ///< of the payload
 };
 static_assert(sizeof(FrameHeader) == 32);
 
@@ -44,10 +44,10 @@ struct KernelText {
   std::vector<std::optional<std::uint64_t>> addresses;
 };
 
-/// What NVRTC is to compile, in place of loops. Without a source it says what it is.
+/// The input of NVRTC, in place of loops. An empty source asks for NVRTC's version.
 struct NvrtcRequest {
-  std::string library;      ///< path of NVRTC; empty: it is looked for
-  std::uint32_t major = 0;  ///< of the driver's CUDA version: which NVRTC is looked for first
+  std::string library;      ///< path of NVRTC; empty: searched
+  std::uint32_t major = 0;  ///< of the driver's CUDA version: the version of NVRTC to try first
   std::string source;
   std::vector<std::string> options;
 };
@@ -61,16 +61,16 @@ struct CompileRequest {
   bool fast_math = false;
   bool trace_values = false;
   bool want_dump = false;
-  /// The helper ends itself and its children after this long, in case nobody is left to do it.
+  /// The helper ends itself and its children after this time, in case the host is gone.
   std::uint32_t seconds_max = 60;
 };
 
 struct CompileReply {
   bool ok = false;
   bool caller_at_fault = false;  ///< not ok: the request was illegal (invalid_argument)
-  std::string error;             ///< not ok: why
-  Library library;               ///< ok; sum was taken when the file was read
-  std::string dump;              ///< what libgccjit was told, as C-like text; when wanted
+  std::string error;             ///< not ok: the reason
+  Library library;               ///< ok; the checksum was taken when the file was read
+  std::string dump;              ///< libgccjit's input as C-like text; when wanted
   std::string version;           ///< of NVRTC
   std::string file;              ///< of NVRTC
 };
@@ -82,9 +82,9 @@ using Bytes = std::vector<std::byte>;
 [[nodiscard]] Bytes encode(const CompileRequest& request);
 [[nodiscard]] Bytes encode(const CompileReply& reply);
 
-/// ok, or what is wrong with a header that should announce `expected`.
+/// ok, or the fault of a header that should announce `expected`.
 [[nodiscard]] Status check_header(const FrameHeader& header, Kind expected);
-/// ok, or that the payload is not the one that was sent.
+/// ok, or an error if the payload differs from the sent payload.
 [[nodiscard]] Status check_payload(const FrameHeader& header, std::span<const std::byte> payload);
 
 // Inverses of encode() on a checked payload. Throw Error(internal) on malformed bytes.

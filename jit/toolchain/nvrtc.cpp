@@ -1,5 +1,5 @@
-// The nvrtc compiler: CUDA C++ text to heddle-compile, a binary for one kind of GPU back. Nothing
-// of NVRTC runs in this process. Any thread; as many build at once as there are CPUs.
+// The nvrtc compiler: sends CUDA C++ text to heddle-compile and receives a binary for one kind of
+// GPU. NVRTC does not run in this process. Any thread; at most as many builds at once as CPUs.
 #include <fmt/format.h>
 
 #include "files/temp_dir.hpp"
@@ -74,8 +74,8 @@ class NvrtcToolchain final : public Toolchain {
   }
 
  private:
-  /// As CPU compilers have it (cc_flags): a multiply and an add are rounded each, and quotients and
-  /// square roots as IEEE 754 says, subnormal numbers included.
+  /// The rounding of CPU compilers (cc_flags): a multiply and an add are rounded separately, and
+  /// quotients and square roots follow IEEE 754, subnormal numbers included.
   std::vector<std::string> nvrtc_options() const {
     std::vector<std::string> options{fmt::format("--gpu-architecture=sm_{}", options_.target.sm),
                                      "--std=c++17", "--fmad=false"};

@@ -12,7 +12,7 @@
 namespace heddle::jit {
 namespace {
 
-/// Where it is looked for. A toolkit's own folder is often not among the loader's.
+/// The names to search. The loader often does not search a toolkit's own folder.
 constexpr std::array names{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
                            "/usr/local/cuda/lib64/libnvrtc.so"};
 /// An nvrtcResult.
@@ -21,7 +21,8 @@ constexpr int invalid_option = 5;
 struct ProgramTag;
 using Program = ProgramTag*;
 
-/// Its functions, as nvrtc.h has them. Each returns an nvrtcResult, which is 0 where all went well.
+/// The functions of NVRTC, as declared in nvrtc.h. Each returns an nvrtcResult, which is 0 on
+/// success.
 struct Functions {
   int (*version)(int* major, int* minor);
   const char* (*error_text)(int result);
@@ -40,14 +41,14 @@ struct Nvrtc {
   std::string version, file;
 };
 
-/// Never closed: it may have threads.
+/// Never closed: NVRTC may have threads.
 void* open_library(const std::string& asked, std::uint32_t cuda_major, std::string& why) {
   if (!asked.empty()) {
     void* const library = ::dlopen(asked.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) why = files::loader_text();
     return library;
   }
-  // A driver may refuse what a later NVRTC makes.
+  // The driver's own version first: a driver may refuse the output of a later NVRTC.
   const std::string first = fmt::format("libnvrtc.so.{}", cuda_major);
   if (void* const library = ::dlopen(first.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   for (const char* const name : names) {
@@ -101,7 +102,7 @@ std::unique_ptr<Nvrtc> open_nvrtc(const std::string& asked, std::uint32_t cuda_m
   return found;
 }
 
-/// One program, being compiled.
+/// One program in compilation.
 class Compiling {
  public:
   explicit Compiling(const Nvrtc& nvrtc) : call_(nvrtc.call) {}
@@ -151,7 +152,7 @@ class Compiling {
 
 void compile_by_nvrtc(const wire::NvrtcRequest& request, const std::string& unit_name,
                       wire::CompileReply& reply) {
-  // A helper serves one backend, so one file.
+  // A helper serves one backend, hence one NVRTC file.
   static std::unique_ptr<Nvrtc> nvrtc;
   if (!nvrtc && !(nvrtc = open_nvrtc(request.library, request.major, reply.error))) return;
   reply.version = nvrtc->version;

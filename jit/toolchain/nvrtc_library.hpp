@@ -1,4 +1,4 @@
-// NVRTC, NVIDIA's compiler of CUDA C++, as heddle-compile loads it. One thread.
+// NVRTC, NVIDIA's compiler of CUDA C++, as loaded by heddle-compile. One thread.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace heddle::jit {
 
-/// Fills in the reply: the binary for the card that the options name, or the compiler's words; of a
-/// request without a source version and file.
+/// Fills in the reply: the binary for the card given by the options, or the compiler's messages;
+/// for a request without a source, version and file.
 void compile_by_nvrtc(const wire::NvrtcRequest& request, const std::string& unit_name,
                       wire::CompileReply& reply);
 

@@ -1,5 +1,5 @@
-// The compile service: nothing is compiled twice. What somebody holds is found in memory, the
-// rest on disk; threads that ask for the same unit at once share one compile. Any thread.
+// The compile service: compiles each unit once. Finds units in use in memory, other units on disk;
+// threads that ask for one unit at the same time share one compile (single-flight). Any thread.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -56,7 +56,7 @@ class CompileService final : public Compiler {
     LimitedWork work(unit.name, bounded);
     work.begin("emit");
     const EmittedUnit emitted = toolchain_->emit(unit);
-    // Dumps are of compiles: what is not compiled would leave none.
+    // Dumps show compiles: a cache hit would leave no dump.
     if (anew_) {
       cache_.count(&KernelCacheCounters::disabled);
       return build(unit, emitted, patience);
@@ -68,15 +68,15 @@ class CompileService final : public Compiler {
   }
 
  private:
-  /// Threads that wait for the compile of one unit.
+  /// A single-flight compile: the threads that wait for the compile of one unit.
   struct Flight {
     bool landed = false;
     std::shared_ptr<const Compiled> compiled;
-    std::exception_ptr failure;  // for all of them
+    std::exception_ptr failure;  // for all waiting threads
   };
   struct Slot {
     std::weak_ptr<const Compiled> compiled;
-    std::shared_ptr<Flight> flight;  // null: nobody compiles it
+    std::shared_ptr<Flight> flight;  // null: no thread compiles the unit
   };
 
   void require_owner() const {
@@ -106,8 +106,7 @@ class CompileService final : public Compiler {
     return hasher.finish();
   }
 
-  /// What is compiled under `key`: one that is there, one that another thread makes, or what `make`
-  /// gives.
+  /// The compiled unit of `key`: from memory, from a different thread's compile, or from `make`.
   template <class Make>
   std::shared_ptr<const Compiled> shared(const CompileUnit& unit, const CompileKey& key,
                                          const Patience& patience, const Make& make) const {
@@ -128,7 +127,7 @@ class CompileService final : public Compiler {
           return other->compiled;
         }
         if (other->failure) std::rethrow_exception(other->failure);
-        // The thread that asked for it gave it up, not this one.
+        // The compiling thread was cancelled or late, not this one; this thread retries.
       }
       flight = slots_[key].flight = std::make_shared<Flight>();
       sweep();
@@ -170,7 +169,7 @@ class CompileService final : public Compiler {
     landed_.notify_all();
   }
 
-  /// Forgets what went, now and then. Under the lock.
+  /// Removes expired slots from time to time. Requires the lock.
   void sweep() const {
     constexpr std::size_t slots_kept = 64;
     if (slots_.size() < sweep_at_) return;
@@ -184,7 +183,7 @@ class CompileService final : public Compiler {
                                                 const Recipe& recipe, const CompileKey& key,
                                                 const Patience& patience) const {
     const auto start = steady_clock::now();
-    // Code for certain addresses is of no use to others, nor to us once its buffers are gone.
+    // Code for fixed addresses has no other users, and no use after its buffers are gone.
     const bool bound = std::ranges::any_of(unit.kernels, [](const KernelSource& kernel) {
       return std::ranges::any_of(kernel.addresses, [](const auto& a) { return a.has_value(); });
     });
@@ -204,8 +203,7 @@ class CompileService final : public Compiler {
         cache_.count(&KernelCacheCounters::disk_hits);
         return result;
       } catch (const Error&) {
-        // Whole as it was written, and yet no library of this unit: what is compiled takes its
-        // place.
+        // The entry is undamaged, but no library of this unit; the new result replaces the entry.
         found.reason = &KernelCacheCounters::corrupt;
       }
     }
@@ -213,7 +211,7 @@ class CompileService final : public Compiler {
     auto built = build(unit, emitted, patience);
     const std::string info =
         fmt::format("{} ({})", unit.name, version->substr(0, version->find('\n')));
-    // Not under the stamps of a compiler that another took the place of meanwhile.
+    // Stores nothing if the compiler was replaced meanwhile: the stamps would be wrong.
     if (toolchain_->recipe().files == recipe.files &&
         cache_.store(disk_key, info, built->image.bytes()))
       cache_.count(&KernelCacheCounters::stored);
@@ -230,7 +228,7 @@ class CompileService final : public Compiler {
   const std::unique_ptr<const Toolchain> toolchain_;
   const std::chrono::milliseconds timeout_;
   const Target target_;
-  const bool anew_;  // what was compiled before is not looked for
+  const bool anew_;  // ignores earlier results
   const pid_t owner_;
   mutable KernelCache cache_;
   mutable std::mutex mutex_;

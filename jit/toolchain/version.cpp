@@ -1,4 +1,4 @@
-// VersionMemory: the compiler's version, asked for once. See toolchain/toolchain.hpp.
+// VersionMemory: remembers a compiler's version. See toolchain/toolchain.hpp.
 #include <fmt/format.h>
 
 #include "jit/toolchain/toolchain.hpp"

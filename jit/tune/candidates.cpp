@@ -16,7 +16,8 @@
 namespace heddle::jit {
 namespace {
 
-/// So many tiles are combined with each way of packing: more would be measured too seldom.
+/// The number of tiles combined with each way of packing: more candidates would each be measured
+/// too rarely.
 constexpr std::size_t packed_tiles = 8;
 
 class Lister {
@@ -49,7 +50,7 @@ class Lister {
         .loop;
   }
 
-  /// What tells kernels apart. In how many parts they run is not in their text.
+  /// Distinguishes kernels. The number of parts is not in the kernel's text.
   [[nodiscard]] std::string identity(const Loop& loop, const ScheduleChoices& choices) const {
     bool parts = false;
     for (const StmtPtr& stmt : loop.body) parts = parts || stmt->mark == LoopMark::parallel;
@@ -65,7 +66,7 @@ class Lister {
     return has;
   }
 
-  /// Adds a candidate that is new and near; returns its estimate, as far as it is one.
+  /// Adds a candidate if new and near; returns its estimate, or nullopt.
   std::optional<double> add(const ScheduleChoices& choices) {
     if (options_.enough && options_.enough()) return std::nullopt;
     const Loop loop = scheduled(choices);
@@ -79,7 +80,8 @@ class Lister {
     return made.estimated_us;
   }
 
-  /// Ways to copy factors; where one is copied that was not, its sum stays whole.
+  /// The ways to copy factors; where a factor is newly copied, a variant without cuts of its sum is
+  /// added.
   static std::vector<ScheduleChoices> packings() {
     std::vector<ScheduleChoices> ways;
     for (const bool a : {false, true}) {

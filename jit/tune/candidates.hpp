@@ -1,5 +1,5 @@
-// Candidates: the choices of a schedule that are worth measuring beside the cost model's own, for
-// one program on one processor. Pure; any thread.
+// Candidates: the schedule choices worth measuring beside the cost model's choice, for one program
+// on one processor. Pure; any thread.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,21 @@
 namespace heddle::jit {
 
 struct CandidateOptions {
-  /// Those whose estimate is at most so many times that of the model's choice.
+  /// Keeps candidates whose estimate is at most this multiple of the estimate of the model's
+  /// choice.
   double near = 1.5;
-  std::size_t most = 48;  ///< of those, the ones with the least estimates
-  /// Constants are tried at these multiples, and parts, of what they are.
+  std::size_t most = 48;  ///< the largest number of candidates; the lowest estimates win
+  /// Constants are tried at these multiples and fractions of their values.
   std::vector<std::int64_t> factors{4};
-  /// Also those that take float sums in another order.
+  /// Includes candidates that sum floats in another order.
   bool reassociate = false;
-  /// Whether listing is to end with what there is: it schedules the program again and again.
+  /// Returns true to end the listing early: listing schedules the program repeatedly.
   std::function<bool()> enough{};
 };
 
-/// Of an optimised program: the model's choice first, the others by their estimates. No two have
-/// the same loops. `asked` is what the program asks of its schedule itself (schedule_without,
-/// contraction_tile, fast_math); no candidate goes against it.
+/// The candidates of an optimised program: the model's choice first, the others by estimate. No two
+/// candidates have equal loops. `asked`: the program's own settings of its schedule
+/// (schedule_without, contraction_tile, fast_math), which every candidate respects.
 [[nodiscard]] std::vector<TunedCandidate> list_candidates(const Lowered& optimized,
                                                           const Target& target,
                                                           const CompileOptions& asked,

@@ -18,12 +18,12 @@ constexpr double half_cycles_per_us = 6'000;
 /// Half cycles for a byte that comes from the last-level cache, and from memory.
 constexpr double last_level_byte = 0.12, memory_byte = 0.5;
 
-/// What one iteration of a loop does.
+/// The work of one iteration of a loop.
 struct StepWork {
   double operations = 0;
   double moves = 0;    ///< loads and stores
-  double inside = 0;   ///< time of the loops in it
-  bool chain = false;  ///< it adds to what the iteration before left
+  double inside = 0;   ///< time of the inner loops
+  bool chain = false;  ///< adds to the result of the iteration before
 
   void add(const StepWork& other, double times) {
     operations += other.operations * times;
@@ -49,7 +49,7 @@ class Estimator {
     return work;
   }
 
-  /// Of all buffers, each once, and of scratch again when it is read.
+  /// Counts each buffer once, and scratch twice, because scratch is read again.
   [[nodiscard]] double memory_time() const {
     double bytes = 0;
     for (const BufferId id : touched_) {
@@ -116,7 +116,7 @@ class Estimator {
     return work;
   }
 
-  /// A vector at a time. What all lanes share is loaded once.
+  /// The work of one vector. A value shared by all lanes is loaded once.
   StepWork lanes(const Stmt& stmt) {
     lane_ = stmt.var;
     lane_bytes_ = 1;
@@ -157,7 +157,7 @@ class Estimator {
     return step == 1 ? each : each * width;
   }
 
-  /// Blocks that registers do not hold are loaded and stored.
+  /// A block too large for the registers is loaded and stored.
   void declare_block(const Stmt& stmt) {
     double bytes = static_cast<double>(size_of(stmt.value->dtype));
     for (const std::int64_t extent : stmt.dims) bytes *= static_cast<double>(extent);
@@ -173,9 +173,9 @@ class Estimator {
   const Target& target_;
   std::set<BufferId> touched_;
   std::set<LocalId> in_memory_;
-  std::optional<VarId> lane_;   // of the lanes loop at hand
-  std::size_t lane_bytes_ = 1;  // of its widest values
-  double shared_moves_ = 0;     // of all its lanes together
+  std::optional<VarId> lane_;   // of the current lanes loop
+  std::size_t lane_bytes_ = 1;  // of the loop's widest values
+  double shared_moves_ = 0;     // shared by all lanes
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace heddle::jit {
 namespace {
 
-/// The value that this part of all does not reach: 0.5: the one in the middle.
+/// The quantile `part` of the values; 0.5 is the median.
 double quantile(std::vector<double> values, double part) {
   if (values.empty()) return 0;
   const double last = static_cast<double>(values.size() - 1);
@@ -18,11 +18,11 @@ double quantile(std::vector<double> values, double part) {
 }
 double middle_of(const std::vector<double>& values) { return quantile(values, 0.5); }
 
-/// How far apart two candidates' rounds are has to show in all but the outliers: in all, as long as
-/// they are few.
+/// The share of rounds that may be outliers when two candidates are compared: none while there are
+/// few rounds.
 double outliers(std::size_t rounds) { return rounds < 7 ? 0 : 0.25; }
 
-/// How much slower than the best a candidate may be that has run so many rounds.
+/// The largest ratio to the best at which a candidate stays after so many rounds.
 double slower_max(std::size_t rounds) {
   if (rounds < rounds_min) return std::numeric_limits<double>::infinity();
   return rounds < 7 ? 1.3 : rounds < 15 ? 1.1 : 1.03;
@@ -48,7 +48,7 @@ class Race {
   [[nodiscard]] bool over() const { return clock_() >= options_.until; }
   [[nodiscard]] bool runs(std::size_t k) const { return !result_.all[k].dropped && !failed_[k]; }
 
-  /// Whether there is to be another one.
+  /// Runs one round; true if a further round is needed.
   bool one_round(std::size_t round) {
     bool any = false;
     for (std::size_t k = 1; k < result_.all.size(); ++k) {
@@ -60,7 +60,7 @@ class Race {
     return any;
   }
 
-  /// The first one and another; false where the first one cannot run.
+  /// Runs the first candidate and candidate k; false where the first candidate cannot run.
   bool pair(std::size_t k, bool first_before) {
     std::optional<double> first, other;
     if (first_before) first = run_(0);
@@ -77,8 +77,8 @@ class Race {
     return true;
   }
 
-  /// Those that are slower than the best, beyond what disturbs the machine. The best may turn out
-  /// not to be: then those that were dropped for it run again.
+  /// Drops candidates that are slower than the best by more than the machine's noise. If the best
+  /// slows down, candidates dropped because of the best run again.
   void drop() {
     double best = 1, at_worst = 1;
     for (std::size_t k = 1; k < result_.all.size(); ++k) {

@@ -1,5 +1,6 @@
-// Which candidate is fastest: the first one, the cost model's, and the others run in turn, in
-// rounds, until the time is over. Knows neither kernels nor clocks. One thread.
+// Finds the fastest candidate: runs the first candidate, which is the cost model's choice, against
+// each other candidate in rounds until the time is over. Independent of kernels and clocks. One
+// thread.
 #pragma once
 
 #include <chrono>
@@ -11,41 +12,44 @@
 namespace heddle::jit {
 
 struct RaceOptions {
-  /// No run begins later than this, by the clock that is given.
+  /// No run begins later than this time of the given clock.
   std::chrono::nanoseconds until{};
-  /// None is dropped: all run as often as the best.
+  /// Drops no candidate: every candidate runs as often as the best.
   bool exhaustive = false;
 };
 
-/// Rounds that a candidate has to have run to be taken, and the most that any runs.
+/// The rounds that a candidate needs to be taken, and the most rounds that any candidate runs.
 inline constexpr std::size_t rounds_min = 3, rounds_max = 41;
-/// A candidate that is not so much faster than the model's choice is not worth it.
+/// The least speed-up over the model's choice for which a candidate is taken.
 inline constexpr double gain_min = 1.02;
 
-/// How a candidate ran.
+/// The record of one candidate's runs.
 struct Raced {
-  std::vector<double> ratios{};  ///< of each round: its time in parts of that of the first one
+  /// per round: the candidate's time divided by the first candidate's time
+  std::vector<double> ratios{};
   bool dropped = false;
-  /// Of all rounds the middle one; 0 without any.
+  /// The median over all rounds; 0 without rounds.
   [[nodiscard]] double ratio() const;
 };
 
 struct RaceResult {
-  std::vector<Raced> all;                ///< that of the first one: 1, as often as others ran
-  std::optional<std::size_t> best = {};  ///< none: no other ran often enough
-  /// Of the first one's runs the middle one, in seconds; 0 without any.
+  /// the first candidate has a ratio of 1 for each pair
+  std::vector<Raced> all;
+  std::optional<std::size_t> best = {};  ///< nullopt: no candidate ran often enough
+  /// The median time of the first candidate's runs, in seconds; 0 without runs.
   double first_seconds = 0;
 };
 
-/// Runs a candidate once, and tells its seconds; nothing: it cannot run, and is never asked again.
+/// Runs a candidate once and returns the seconds; nullopt: the candidate cannot run, and is never
+/// run again.
 using RaceRun = std::function<std::optional<double>(std::size_t candidate)>;
-/// Time that has passed since all began.
+/// The time since the start.
 using RaceClock = std::function<std::chrono::nanoseconds()>;
 
-/// `count` candidates, the first of which is the one to beat. In each round each of the others runs
-/// beside it, now before it, now after: what disturbs the machine for a while disturbs both. A
-/// candidate that is too slow is dropped, the sooner the slower, and runs again should the best
-/// turn out to be as slow.
+/// Races `count` candidates; the first is the one to beat. In each round each remaining candidate
+/// runs beside the first, alternately before and after the first, so a disturbance of the machine
+/// affects both. A slow candidate is dropped, the sooner the slower, and runs again if the best
+/// turns out to be as slow.
 [[nodiscard]] RaceResult race(std::size_t count, const RaceRun& run, const RaceClock& clock,
                               const RaceOptions& options);
 

@@ -39,18 +39,18 @@ std::string sum_line(std::string_view text) {
   return fmt::format("sum {:016x}\n", XXH3_64bits(text.data(), text.size()));
 }
 
-/// The machine is in the name: machines that share a folder have files of their own.
+/// The name covers the machine: machines that share a folder use different files.
 std::string tuned_file_name(const TunedFor& whose) {
   return std::string(tuned_prefix) +
          to_hex(KeyHasher().add(whose.program).add(whose.machine).finish()).substr(0, 32);
 }
 
-/// What is left of a text that is read line by line, or word by word.
+/// A reader of the rest of a text, line by line or word by word.
 class TunedReader {
  public:
   explicit TunedReader(std::string_view text) : rest_(text) {}
 
-  /// The value of the next line, if that has this name.
+  /// The value of the next line, if the line has this name.
   std::optional<std::string_view> line(std::string_view name) {
     const std::size_t end = rest_.find('\n');
     if (end == std::string_view::npos || !rest_.starts_with(name) || rest_.size() <= name.size() ||
@@ -72,7 +72,7 @@ class TunedReader {
   std::string_view rest_;
 };
 
-/// A number that was written by the one way that there is, not below 0, and finite.
+/// Reads a number in its only valid form; the number must be finite and not negative.
 template <class T>
 bool read_number(std::string_view text, T& value) {
   const char* const end = text.data() + text.size();
