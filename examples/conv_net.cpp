@@ -1,6 +1,6 @@
-// A small convolution net learns handwritten digits: fixed filters, whose answers are pooled, and a
-// last layer that is trained. Nothing derives gradients here: that of the cross entropy by the
-// last layer's answers is softmax(answers) - one_hot(labels).
+// A small convolution net learns handwritten digits: fixed filters with pooled outputs, and a
+// trained last layer. heddle derives no gradients; the gradient of the cross entropy with respect
+// to the last layer's outputs is softmax(answers) - one_hot(labels), written by hand.
 #include <heddle/heddle.hpp>
 
 #include <array>
@@ -21,7 +21,7 @@ constexpr std::int64_t images = std::size(digits) / (pixels + 1), test_images = 
 constexpr std::int64_t train_images = images - test_images;
 constexpr std::int64_t features = filters * 3 * 3;
 
-/// What the last layer sees of images [n, 8, 8]: [n, features].
+/// The last layer's input for images [n, 8, 8]: [n, features].
 Node see(const Node& x, const Node& filter) {
   const Node found = relu(conv(expand_dims(x, {1}), filter));               // [n, filters, 6, 6]
   return reshape(window_maximum(found, {.size = {2, 2}}), {-1, features});  // of [n, filters, 3, 3]
@@ -40,7 +40,7 @@ struct Trained {
 };
 HEDDLE_TREE(Trained, layer, loss)
 
-/// One step down the gradient of the mean cross entropy, by all images at once.
+/// One gradient step on the mean cross entropy, over all images at once.
 Trained train(const Node& x, const Node& labels, const Node& filter, const Layer<Node>& layer) {
   const Node seen = see(x, filter);
   const Node answers = matmul(seen, layer.weight) + layer.bias;
@@ -51,13 +51,13 @@ Trained train(const Node& x, const Node& labels, const Node& filter, const Layer
       mean(cross_entropy(answers, labels))};
 }
 
-/// The share of images that are told right.
+/// The share of correctly classified images.
 Node test(const Node& x, const Node& labels, const Node& filter, const Layer<Node>& layer) {
   const Node answers = matmul(see(x, filter), layer.weight) + layer.bias;
   return mean(cast(argmax(answers) == labels, f32));
 }
 
-/// Images and labels from `first` on.
+/// Images and labels from index `first` on.
 struct Images {
   HostArray x, labels;
 };
@@ -94,8 +94,8 @@ int main() try {
   give(learn, known);
   give(judge, asked);
 
-  // Even steps make the second layer of the first one, odd ones the first of the second: memory
-  // begins as zeros.
+  // Even steps compute the second layer from the first, odd steps the first from the second. Memory
+  // starts as zeros.
   const auto tensors = [&](const GraphProgram& program) {
     return std::span(program.parameters).last(2);
   };

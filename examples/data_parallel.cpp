@@ -1,6 +1,6 @@
-// Four devices fit a line to points by gradient descent. Each computes the gradient of a batch;
-// these are added up, and each device moves its line by the sum. No wait is written here: each
-// device comes after what it reads.
+// Four devices fit a line to points by gradient descent. Each device computes the gradient of a
+// batch; the gradients are summed, and each device updates its own line by the sum. The program
+// contains no wait: tasks on each device run after the tasks whose output they read.
 #include <heddle/heddle.hpp>
 
 #include <cstdio>
@@ -20,7 +20,8 @@ int main() try {
   Tensor slope("slope", f32, {}), offset("offset", f32, {});
   Tensor d_slope("d_slope", f32, {}), d_offset("d_offset", f32, {}), loss("loss", f32, {});
 
-  StaticIndex batch("batch", 11);  // of 16 points each; the third round has one for three devices
+  // 16 points per batch; the third round has a batch for three devices only
+  StaticIndex batch("batch", 11);
   Index n(16);
   Tensor error("error", f32, {16});
   Program gradient("gradient"), update("update");
@@ -37,7 +38,7 @@ int main() try {
   bool fits = false;
   const auto look = [&](const DataParallelProgress& now) {
     fits = *now.loss < 1e-6;
-    return !fits;  // true: go on
+    return !fits;  // true: continue
   };
   int epochs = 0;
   for (; !fits && epochs < 1000; ++epochs) fit.run(0, 11, {.on_update = look, .loss = loss});

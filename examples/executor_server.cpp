@@ -1,5 +1,5 @@
-// A server answers requests of any number of points. An executor compiles for each shape that it is
-// called with: points are padded to one of three batches, which are compiled before it serves.
+// A server answers requests with any number of points. An executor compiles for each argument
+// shape: points are padded to one of three batch sizes, compiled before the server starts.
 #include <heddle/heddle.hpp>
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 using namespace heddle;
 
-/// Which of the places is nearest, for each point. No point depends on another: those of padding
-/// change nothing.
+/// The nearest place for each point. Results of different points are independent, so padding does
+/// not change them.
 Node nearest(const Node& places, const Node& points) {
   const Node apart = expand_dims(points, {1}) - expand_dims(places, {0});
   return argmin(sum(apart * apart, {2}));
@@ -23,10 +23,11 @@ int main() try {
 
   const Dims batches{4, 16, 64};
   Executor answer(device, nearest, {.name = "answer", .cache_max = batches.size()});
-  std::vector<PendingCompiled<Array>> compiling;  // all at the same time
+  std::vector<PendingCompiled<Array>> compiling;  // compiles run concurrently
   for (const std::int64_t batch : batches)
     compiling.push_back(answer.compile_async(places, ArrayType{f32, {batch, 2}}));
-  for (const auto& each : compiling) static_cast<void>(each.get());  // throws what went wrong
+  // throws the error of a failed compile
+  for (const auto& each : compiling) static_cast<void>(each.get());
   const ExecutorStatistics ready = answer.statistics();
 
   std::uint64_t seed = 0;
@@ -34,7 +35,7 @@ int main() try {
     const HostArray request = HostArray::uniform({f32, {count, 2}}, seed++);
     const HostArray points = padded(request, 0, batches);
     std::vector<std::int64_t> found = answer(places, points).values<std::int64_t>();
-    found.resize(static_cast<std::size_t>(count));  // the rest is of padding
+    found.resize(static_cast<std::size_t>(count));  // the rest is padding
     std::printf("%2d points in a batch of %2d: %2td %2td %2td are nearest to each place\n", count,
                 static_cast<int>(points.type().dims[0]), std::ranges::count(found, 0),
                 std::ranges::count(found, 1), std::ranges::count(found, 2));

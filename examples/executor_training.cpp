@@ -1,5 +1,6 @@
-// A perceptron learns handwritten digits. Its weights are a variable, which the function of a step
-// reads and updates in place. Nothing derives gradients here: they are written out.
+// A perceptron learns handwritten digits. The weights are a variable; the function of a training
+// step reads the variable and updates it in place. heddle derives no gradients: they are written by
+// hand.
 #include <heddle/heddle.hpp>
 
 #include <bit>
@@ -46,12 +47,13 @@ Node apply(const Layer<Node>& layer, const Node& x) {
   return matmul(x, layer.weight) + layer.bias;
 }
 
-/// The layer after a step down its gradient; `error` is that of the loss by what it makes of x.
+/// The layer after a gradient step; `error` is the gradient of the loss with respect to the layer's
+/// output for input x.
 Layer<Node> descend(const Layer<Node>& layer, const Node& x, const Node& error, const Node& rate) {
   return {layer.weight - rate * matmul(transpose(x), error), layer.bias - rate * sum(error, {0})};
 }
 
-/// Images and labels from `first` on.
+/// Images and labels from index `first` on.
 Images<Array> upload(const Device& device, std::int64_t first, std::int64_t count) {
   HostArray x({f32, {count, pixels}}), labels({i64, {count}});
   for (std::int64_t n = 0; n < count; ++n) {
@@ -62,7 +64,7 @@ Images<Array> upload(const Device& device, std::int64_t first, std::int64_t coun
   return {Array(device, x), Array(device, labels)};
 }
 
-/// Random weights, of a size that suits relu (K. He et al., ICCV 2015).
+/// Random weights with a variance that suits relu (K. He et al., ICCV 2015).
 Layer<Array> initial(const Device& device, std::int64_t from, std::int64_t to, std::uint64_t seed) {
   HostArray weight = HostArray::uniform({f32, {from, to}}, seed);
   const float range = std::sqrt(6.0F / static_cast<float>(from));
@@ -76,7 +78,7 @@ int main() try {
   const Variable net("net", Perceptron<Array>{initial(device, pixels, hidden, 1),
                                               initial(device, hidden, classes, 2)});
 
-  // A step by the images whose numbers come at `from` in `order`. Gives their mean loss.
+  // One step on the images with numbers from position `from` of `order` on. Returns the mean loss.
   Executor learn(device, [=](const Graph& graph, const Images<Node>& all, const Node& order,
                              const Node& from, const Node& rate) {
     const Node chosen = dynamic_slice(order, {from}, {batch});
@@ -88,13 +90,13 @@ int main() try {
     net.update(graph, {descend(first, x, error_seen, rate), descend(last, seen, error, rate)});
     return mean(cross_entropy(answers, labels));
   });
-  // The share of images that are told right.
+  // The share of correctly classified images.
   Executor judge(device, [=](const Graph& graph, const Images<Node>& some) {
     const auto [first, last] = net.read(graph);
     const Node answers = apply(last, relu(apply(first, some.x)));
     return mean(cast(argmax(answers) == some.labels, f32));
   });
-  // The numbers of all images, in another order in each epoch.
+  // The numbers of all images, shuffled in each epoch.
   Executor shuffle(device, [](const Graph& graph, const Node& epoch) {
     return permutation(fold_in(graph.constant(1, u64), epoch), train_images);
   });
@@ -106,7 +108,7 @@ int main() try {
   for (int epoch = 1; epoch <= epochs; ++epoch) {
     const Array order = shuffle(epoch);
     const float rate = 0.5F * static_cast<float>(epochs + 1 - epoch) / epochs;
-    std::vector<Array> losses;  // read once all steps are on their way
+    std::vector<Array> losses;  // read once all steps are submitted
     for (std::int64_t from = 0; from < train_images; from += batch)
       losses.push_back(learn(train, order, from, rate));
 

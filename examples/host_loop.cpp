@@ -1,5 +1,5 @@
-// A host with an event loop of its own: it polls a file descriptor for the end of device work
-// beside its other descriptors, and no thread of it ever blocks in heddle.
+// A host with its own event loop: the loop polls a file descriptor for the end of device work
+// beside its other descriptors, and no host thread blocks in heddle.
 #include <heddle/scheduler.hpp>
 
 #include <poll.h>
@@ -30,7 +30,7 @@ int main() {
     if (poll(waiting, 2, -1) < 0) return 1;
     if (waiting[1].revents != 0) {
       input_seen = true;
-      waiting[1].fd = -1;  // negative: poll looks away from now on
+      waiting[1].fd = -1;  // negative: poll ignores the entry from now on
     }
     if (waiting[0].revents != 0) {
       end_seen = true;

@@ -1,5 +1,5 @@
-// K-means: each turn assigns points to the nearest of some centres and moves those to the mean of
-// their points. A turn is a traced function; the host decides how often it runs.
+// K-means: each iteration assigns points to the nearest centre and moves each centre to the mean of
+// its points. An iteration is a traced function; the host decides on the number of iterations.
 #include <heddle/heddle.hpp>
 
 #include <array>
@@ -16,13 +16,13 @@ using namespace heddle;
 
 constexpr std::int64_t num_points = 600, num_centres = 3;
 
-/// Points [600, 2] and centres [3, 2] give the next centres, the centre of each point, and the mean
-/// of the squared distances.
+/// From points [600, 2] and centres [3, 2]: the next centres, the centre of each point, and the
+/// mean of the squared distances.
 std::tuple<Node, Node, Node> turn(const Graph& graph, const Node& points, const Node& centres) {
   const Node apart = expand_dims(points, {1}) - expand_dims(centres, {0});  // [600, 3, 2]
   const Node distances = sum(apart * apart, {2});
   const Node nearest = argmin(distances, 1);
-  // Each point goes where its centre is: sums of points, and how many there are.
+  // Sums and counts of the points of each centre.
   const Node zero = graph.constant(0.0F), one = graph.constant(1.0F);
   const Node sums = scatter(broadcast_to(zero, {num_centres, 2}), {nearest}, points, Scatter::add);
   const Node counts = scatter(broadcast_to(zero, {num_centres}), {nearest},
@@ -32,7 +32,7 @@ std::tuple<Node, Node, Node> turn(const Graph& graph, const Node& points, const 
   return {next, nearest, mean(minimum(distances, {1}))};
 }
 
-/// One turn by plain loops, with which the graph must agree.
+/// One iteration by plain loops; the graph must give the same values.
 std::vector<float> plain_turn(std::span<const float> points, const std::vector<float>& centres) {
   std::vector<float> sums(centres.size());
   std::array<float, num_centres> counts{};

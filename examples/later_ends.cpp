@@ -1,5 +1,5 @@
-// Tasks that end later than they return: each asks for bytes of a socket, and a thread that waits
-// for all sockets at once (epoll) ends it. The scheduler alone.
+// Tasks that end after their function returns: each task requests bytes of a socket, and a thread
+// that waits for all sockets (epoll) completes the task. Uses the scheduler alone.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -16,14 +16,14 @@
 
 using heddle::sched::Completion;
 
-/// Bytes that a task asked for, and the task's end.
+/// Bytes requested by a task, and the task's completion.
 struct Read {
   int socket;
   std::string& into;
   Completion completion;
 };
 
-/// Ends reads as their bytes come, on a thread of its own.
+/// Completes reads as their bytes arrive, on its own thread.
 class Poller {
  public:
   Poller() : thread_([this] { run(); }) { watch(stop_, EPOLLIN, nullptr); }
@@ -75,7 +75,7 @@ int main() {
       poller.begin({sockets[k][0], words[k], std::move(completion)});
     });
   }
-  // All three are under way. They end in their order, whatever comes first.
+  // All three tasks are in flight. They end in ticket order, whichever bytes arrive first.
   work.wait(io.record());
   heddle::Event said = work.submit("say", [&] {
     std::printf("%s, %s, %s\n", words[0].c_str(), words[1].c_str(), words[2].c_str());
@@ -85,7 +85,7 @@ int main() {
   send(sockets[0][1], "one", 3, 0);
   said.wait();
 
-  // A failure comes from wherever the end is learnt.
+  // The failure is reported from the thread that completes the task.
   heddle::Event broken = io.submit("read", [&](Completion completion) {
     const int socket = dup(sockets[0][0]);
     poller.begin({socket, words[0], std::move(completion)});

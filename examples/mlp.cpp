@@ -1,5 +1,5 @@
-// MLP inference: a network is a vector of layers, which are structs of arrays. The function that
-// applies it is traced; its weights are arrays of the host, which the device reads in place.
+// MLP inference: a network is a vector of layers, and a layer is a struct of arrays. The function
+// that applies the network is traced; the weights are host arrays, read by the device in place.
 #include <heddle/heddle.hpp>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 using namespace heddle;
 
-// The same layers of types, of nodes, of arrays: a template of what is in them.
+// One template for layers of types, of nodes and of arrays.
 template <class Leaf>
 struct Dense {
   Leaf weight, bias;
@@ -38,7 +38,7 @@ HostArray numbers(Dims dims, double range, std::uint64_t seed) {
   return array;
 }
 
-/// The same by plain loops, for one row of x.
+/// The same computation by plain loops, for one row of x.
 std::vector<float> expected(const Mlp<HostArray>& mlp, std::span<const float> row) {
   std::vector<float> x(row.begin(), row.end());
   for (std::size_t k = 0; k < mlp.size(); ++k) {
@@ -75,7 +75,7 @@ int main() try {
   const GraphProgram mlp = traced.program();
   const HostArray x = numbers({32, sizes.front()}, 1, 99);
   const std::vector<HostArray> arguments = traced.flatten_arguments<HostArray>(weights, x);
-  const std::size_t last = arguments.size() - 1;  // x, which is written for each batch
+  const std::size_t last = arguments.size() - 1;  // x, written for each batch
   for (std::size_t k = 0; k < last; ++k)
     mlp.parameters[k].set_host(arguments[k], MemoryMode::hosted_constant);
 

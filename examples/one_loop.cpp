@@ -1,5 +1,5 @@
-// A host's own scheduler runs all there is: the host's tasks and heddle's routines, in the host's
-// loop, on the host's thread. Readings come in, a routine smooths them, and the host tells of each.
+// A host's own scheduler runs the host's tasks and heddle's routines in the host's loop, on the
+// host's thread. Readings arrive, a routine smooths them, and the host prints the results.
 #include <heddle/heddle.hpp>
 
 #include <poll.h>
@@ -15,7 +15,7 @@ int main() {
   const auto host = scheduler.new_device(in_loop);  // for the host's own tasks
 
   heddle::BackendOptions options;
-  options.scheduler = scheduler;  // the backend's devices are beside it
+  options.scheduler = scheduler;  // the backend's devices join the host's scheduler
   options.mode = heddle::sched::Mode::manual;
   const auto backend = heddle::Backend::open(options);
   const auto device = backend.physical_device(0).new_virtual_device();
@@ -36,7 +36,8 @@ int main() {
     heddle::sched::SubmitOptions after;
     after.after = {read};
     host.submit("tell", [&] { std::printf("smooth: %g %g\n", out[0], out[1]), ++told; }, after);
-    // Nothing has run so far: this is the host's loop, beside whatever else it polls.
+    // Tasks run only from here on: the host's loop, where the host would poll its other sources
+    // too.
     pollfd ready{scheduler.descriptor(), POLLIN, 0};
     while (told == k && poll(&ready, 1, -1) == 1) scheduler.poll();
   }

@@ -1,5 +1,5 @@
-// The scheduler alone: no tensor, no JIT. One device loads while another waits for it and goes on
-// in parts, on several processors; the host waits once, at the end.
+// The scheduler alone: no tensor, no JIT. One device loads; a second device waits for the load and
+// continues in parts, on several processors. The host waits once, at the end.
 #include <heddle/scheduler.hpp>
 
 #include <cstddef>
@@ -30,7 +30,7 @@ int main() {
   if (heddle::Status status = skipped.wait(); !status.ok())
     std::printf("not added: %s\n", status.root().to_string().c_str());
 
-  io.recover();  // both work again
+  io.recover();  // both devices are usable again
   work.recover();
   io.submit("load", [&] { numbers.assign(1000, 43); }).wait();
 }

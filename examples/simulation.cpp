@@ -1,10 +1,10 @@
-// A graph of one's own in a simulation: one seed decides what goes on when, and what goes wrong.
-// Two hosts withdraw from one account, each by its own device, looking before they take.
+// A user's task graph in a simulation: one seed decides the interleaving and the faults. Two hosts
+// withdraw from one account, each by its own device, and check the balance before the withdrawal.
 #include <heddle/simulation.hpp>
 
 #include <cstdio>
 
-/// What is left of 100 after two withdrawals of 60, of which one should be refused.
+/// The balance after two withdrawals of 60 from 100; one withdrawal should be refused.
 heddle::SimulationReport withdraw_twice(std::uint64_t seed, bool in_order) {
   heddle::Simulation simulation({.seed = seed, .faults = {}});  // interleavings alone
   heddle::Scheduler& scheduler = simulation.scheduler();
@@ -14,12 +14,12 @@ heddle::SimulationReport withdraw_twice(std::uint64_t seed, bool in_order) {
     simulation.host("customer at " + device.name(), [&simulation, &balance, device] {
       device.submit("withdraw", [&simulation, &balance] {
         const int seen = balance;
-        simulation.yield();  // others may go on here
+        simulation.yield();  // the other host may run here
         if (seen >= 60) balance -= 60;
       });
     });
   }
-  static_cast<void>(simulation.run());  // until all have ended
+  static_cast<void>(simulation.run());  // until all tasks have ended
   if (balance < 0) simulation.fail("the account is overdrawn");
   return simulation.run();
 }

@@ -1,5 +1,6 @@
-// A transformer block that answers one token at a time: keys and values of the tokens before are
-// kept in a cache, which each step reads in one memory and writes in another.
+// A transformer block that processes one token at a time: a cache keeps the keys and values of
+// earlier tokens. Each step reads the cache in one memory and writes the next cache to a second
+// memory.
 #include <heddle/heddle.hpp>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ using namespace heddle;
 
 constexpr std::int64_t width = 32, heads = 4, depth = width / heads, hidden = 64, longest = 16;
 
-// The same block of types, of nodes, of arrays.
+// One template for blocks of types, of nodes and of arrays.
 template <class Leaf>
 struct Block {
   Leaf norm1, query, key, value, out, norm2, up, down;
@@ -39,7 +40,8 @@ HEDDLE_TREE(Step, y, cache)
 /// [1, width] as [heads, 1, depth].
 Node by_heads(const Node& x) { return reshape(x, {heads, 1, depth}); }
 
-/// The block's answer to token x [1, width] at `place`, i64, and the cache with that token in it.
+/// The block's output for token x [1, width] at position `place`, i64, and the cache with the token
+/// added.
 Step step(const Graph& graph, const Block<Node>& block, const Cache<Node>& before, const Node& x,
           const Node& place) {
   Cache<Node> cache = before;
@@ -51,7 +53,7 @@ Step step(const Graph& graph, const Block<Node>& block, const Cache<Node>& befor
         dynamic_update_slice(cache.keys, by_heads(matmul(normal, block.key)), {0, place, 0});
     cache.values =
         dynamic_update_slice(cache.values, by_heads(matmul(normal, block.value)), {0, place, 0});
-    const Node seen = graph.iota({i64, {1, longest}}) <= place;  // what is there so far
+    const Node seen = graph.iota({i64, {1, longest}}) <= place;  // the positions filled so far
     const Node mixed =
         attention(by_heads(matmul(normal, block.query)), cache.keys, cache.values, {}, seen);
     attended = x + matmul(reshape(mixed, {1, width}), block.out);
@@ -67,7 +69,7 @@ HostArray numbers(Dims dims, double range, std::uint64_t seed) {
   return array;
 }
 
-// The same by plain loops, over all tokens.
+// The same computation by plain loops, over all tokens.
 
 using Row = std::vector<float>;
 
@@ -147,7 +149,7 @@ int main() try {
   auto backend = Backend::open();
   auto device = backend.physical_device(0).new_virtual_device();
   const Code code = backend.compile(program.program);
-  // Even steps read the first cache and write the second, odd ones the other way round.
+  // Even steps read the first cache and write the second, odd steps the reverse.
   std::array<std::array<Buffer, 2>, 2> caches{
       {{Buffer::allocate(device, cache_type), Buffer::allocate(device, cache_type)},
        {Buffer::allocate(device, cache_type), Buffer::allocate(device, cache_type)}}};

@@ -1,4 +1,4 @@
-// What the heddle command can be asked for: its options and how they are described.
+// The heddle command line: options and their descriptions.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -44,7 +44,8 @@ inline constexpr CacheCommand cache_commands[] = {
     {"clear", CacheAction::clear, "Remove all entries"},
 };
 
-// Each adds the options of a command, which parsing fills in; what is refused is told by CLI11.
+// Each function adds the options of a command; parsing fills them in, and CLI11 reports refused
+// values.
 void describe_demo(CLI::App& digits, Options& options);
 void describe_explain(CLI::App& explain, Options& options);
 void describe_stress(CLI::App& stress, Options& options);

@@ -1,5 +1,5 @@
-// `heddle info` and `heddle env`: what this heddle can do here, and which settings are in force.
-// One thread.
+// `heddle info` and `heddle env`: the abilities of this build on this machine, and the settings in
+// force. One thread.
 #pragma once
 
 #include <string>
@@ -20,9 +20,9 @@ struct Facts {
   std::string version;
   std::string cpu;                    ///< model name; empty where the system does not say
   std::vector<std::string> features;  ///< instruction sets that matter to generated code
-  unsigned processors = 0;            ///< that this process may use
-  std::string default_backend;        ///< what Backend::open() gives; empty when it refuses
-  std::string default_refusal;        ///< why it refuses
+  unsigned processors = 0;            ///< usable by this process
+  std::string default_backend;        ///< the backend of Backend::open(); empty when it refuses
+  std::string default_refusal;        ///< the reason of the refusal
   std::vector<BackendFacts> backends;
   std::vector<Setting> settings;
   KernelCacheInfo cache;
@@ -34,7 +34,7 @@ struct Facts {
 [[nodiscard]] std::string facts_text(const Facts& facts, bool colour);
 /// The same as JSON, keys as in Facts.
 [[nodiscard]] std::string facts_json(const Facts& facts);
-/// One line per HEDDLE_ variable: name, value, where it comes from, meaning.
+/// One line per HEDDLE_ variable: name, value, origin, meaning.
 [[nodiscard]] std::string settings_text(const std::vector<Setting>& settings, bool colour);
 
 }  // namespace heddle::tools

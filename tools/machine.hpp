@@ -1,4 +1,4 @@
-// What `heddle info` says of the machine's profile. One thread.
+// The machine's profile in `heddle info`. One thread.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,8 +8,7 @@
 
 namespace heddle::tools {
 
-/// What backends that are opened now have, and where it is from. Throws Error for malformed
-/// settings.
+/// The profile of backends opened now, and its origin. Throws Error for malformed settings.
 [[nodiscard]] jit::KnownMachine machine_in_use();
 [[nodiscard]] std::string machine_text(const jit::KnownMachine& machine);
 [[nodiscard]] nlohmann::ordered_json machine_json(const jit::KnownMachine& machine);

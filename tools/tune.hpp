@@ -10,14 +10,15 @@ namespace heddle::tools {
 
 struct TuneReport {
   std::string text;
-  bool ok = true;  ///< what was measured was kept
+  bool ok = true;  ///< the measurement was stored
 };
 
-/// Measures this machine, within 5 s, and keeps what it takes in the folder of the kernel cache if
+/// Measures this machine, within 5 s, and stores its profile in the folder of the kernel cache if
 /// the repetitions agree. Throws Error: failed_precondition when the cache is switched off,
 /// unavailable when the folder is not to be trusted or cannot be written, or no thread starts.
 [[nodiscard]] TuneReport tune_machine(bool json, bool colour);
-/// The second half: keeps what was measured in `folder`, if it agrees, and says so.
+/// The second half: stores the measurement in `folder`, if its repetitions agree, and reports the
+/// result.
 [[nodiscard]] TuneReport keep_if_it_agrees(const jit::MeasuredMachine& measured,
                                            const std::filesystem::path& folder, bool json,
                                            bool colour);

@@ -1,5 +1,5 @@
-// `heddle tune FILE`: measures candidates of a program's schedule, and tells what was found, to
-// `heddle explain` too. One thread.
+// `heddle tune FILE`: measures candidates of a program's schedule, and reports the results, also
+// for `heddle explain`. One thread.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ struct TuneProgramOptions {
   bool json = false;
 };
 
-/// Measures `program`, and keeps the best of its candidates. Not ok where the budget was too small
-/// for any, or the best could not be kept. Throws what Backend::tune() throws.
+/// Measures `program`, and stores the best candidate. Not ok where the budget was too small for any
+/// candidate, or the best one could not be stored. Throws the errors of Backend::tune().
 [[nodiscard]] TuneReport tune_program(const Backend& backend, const Program& program,
                                       const TuneProgramOptions& options, bool colour);
-/// The candidates, a line each, the best one marked.
+/// The candidates, a line each, with the best candidate marked.
 [[nodiscard]] std::string tuned_table(const TunedSchedule& tuned, bool colour);
 
 }  // namespace heddle::tools

@@ -9,7 +9,7 @@
 
 namespace heddle::bench {
 
-/// Collects them.
+/// Collects the rows.
 class Against {
  public:
   /// `like`: names, subject and slice of every row.
@@ -20,7 +20,7 @@ class Against {
     row.anchor = std::move(anchor);
     rows_.push_back(std::move(row));
   }
-  /// Each rival that has something alike.
+  /// Each rival with a comparable contender.
   void operator()(Contender Rival::* part) {
     for (Rival& rival : rivals()) {
       if ((rival.*part).slice) (*this)(std::move(rival.*part));

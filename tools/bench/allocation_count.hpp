@@ -1,6 +1,6 @@
-// How often all threads of the process ask for memory. heddle-bench has an operator new of its own
-// for that, which counts only while somebody wants to know: to the other rows it costs a look at a
-// flag. One thread counts at a time.
+// Counts allocations of all threads of the process. heddle-bench replaces operator new, which
+// counts only while a count is active; other rows pay one check of a flag. One thread counts at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class AllocationCount {
   AllocationCount& operator=(const AllocationCount&) = delete;
   ~AllocationCount();
 
-  /// Calls of operator new, whichever thread's and wherever in the process, so far.
+  /// Calls of operator new so far, by any thread and any code of the process.
   [[nodiscard]] std::uint64_t so_far() const noexcept;
 };
 

@@ -1,4 +1,4 @@
-// What is measured: each function adds the rows of one workload. One thread.
+// The measured workloads: each function adds the rows of one workload. One thread.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace heddle::bench {
 
-/// What a runtime costs that has nothing to do: first, while the process has no threads but ours.
+/// The cost of an idle runtime: measured first, while the process has no other threads.
 void add_idle_rows(std::vector<Row>& rows);
 /// Resident memory of devices and of queued tasks.
 void add_footprint_rows(std::vector<Row>& rows);
@@ -19,15 +19,15 @@ void add_round_trip_rows(std::vector<Row>& rows);
 void add_parked_rows(std::vector<Row>& rows);
 /// Chains of tasks that alternate between two workers.
 void add_hop_rows(std::vector<Row>& rows);
-/// One task, then one on each of eight devices, then one after them all.
+/// One task, then one task on each of eight devices, then one task after all eight.
 void add_fan_rows(std::vector<Row>& rows);
 /// A loop in parts, by two threads.
 void add_parallel_rows(std::vector<Row>& rows);
 /// Tasks on many devices that share few workers.
 void add_pooled_rows(std::vector<Row>& rows);
-/// Onto a fiber and back.
+/// A switch onto a fiber and back.
 void add_fiber_rows(std::vector<Row>& rows);
-/// What recording a trace adds to a task.
+/// The cost of recording a trace, per task.
 void add_trace_rows(std::vector<Row>& rows);
 /// Open a device and close it.
 void add_open_rows(std::vector<Row>& rows);
@@ -37,15 +37,15 @@ void add_spin_rows(std::vector<Row>& rows);
 void add_schedule_rows(std::vector<Row>& rows);
 /// Run a replay of such routines.
 void add_replay_rows(std::vector<Row>& rows);
-/// Cached calls of executors: on the host, to their results, by two threads.
+/// Cached calls of executors: host time, time to the result, and calls by two threads.
 void add_call_rows(std::vector<Row>& rows);
 /// Calls of executors that update a state in place.
 void add_donation_rows(std::vector<Row>& rows);
-/// Blocks of a device's memory, taken and given back.
+/// Taking blocks of a device's memory, and giving them back.
 void add_pool_rows(std::vector<Row>& rows);
-/// Copies from device to device, and sums with what another device has.
+/// Copies from device to device, and sums with values of another device.
 void add_move_rows(std::vector<Row>& rows);
-/// Sums over several devices, which each of them has then.
+/// Sums over several devices; each device has the result.
 void add_all_reduce_rows(std::vector<Row>& rows);
 /// Updates of a perceptron, on one device and on two.
 void add_training_rows(std::vector<Row>& rows);
@@ -66,18 +66,18 @@ void add_matmul_rows(std::vector<Row>& rows);
 void add_product_rows(std::vector<Row>& rows);
 /// Kernels through routines, on one processor and on all of them.
 void add_whole_rows(std::vector<Row>& rows);
-/// Generated code for graphs, against the same by statements, loops and frameworks.
+/// Generated code for graphs, against the same computations by statements, loops and frameworks.
 void add_graph_rows(std::vector<Row>& rows);
 /// Tracing and lowering a graph of many nodes.
 void add_tracing_rows(std::vector<Row>& rows);
-/// Compiling twelve equal blocks of a network, against one.
+/// Compiling twelve equal blocks of a network, against one block.
 void add_layers_rows(std::vector<Row>& rows);
 
-/// Programs to loaded code that was never compiled before.
+/// Compiles of new programs, up to loaded code.
 void add_cold_rows(std::vector<Row>& rows);
-/// The same from the kernel cache.
+/// The same with code from the kernel cache.
 void add_warm_rows(std::vector<Row>& rows);
-/// A program that is compiled already, asked for again.
+/// Compiling a program whose code exists already.
 void add_known_rows(std::vector<Row>& rows);
 
 }  // namespace heddle::bench

@@ -1,4 +1,4 @@
-// Compilers and the loader without heddle: what its compiles are measured against. One thread.
+// Compilers and the loader without heddle: the anchors of heddle's compiles. One thread.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace heddle::bench {
 
-/// A directory that vanishes with its contents.
+/// A directory, removed with its contents by the destructor.
 class BenchDirectory {
  public:
   BenchDirectory();
@@ -23,15 +23,16 @@ class BenchDirectory {
   std::filesystem::path path_;
 };
 
-/// Units as files in a directory, each as the compiler of that name is given it.
+/// Units as files in a directory, in the form that the named compiler takes.
 class BareUnits {
  public:
   BareUnits(const std::string& compiler, const std::vector<jit::CompileUnit>& units);
 
-  /// Compiles one unit after another until `length` is over, at least all of them once, and loads
-  /// what came out; returns ns per kernel. Throws Error(unavailable) when the compiler fails.
+  /// Compiles units one after another until `length` is over, every unit at least once, and loads
+  /// the results; returns ns per kernel. Throws Error(unavailable) when the compiler fails.
   [[nodiscard]] double compile(nanoseconds length) const;
-  /// Loads libraries that compile() left and looks up their kernels, likewise.
+  /// Loads the libraries that compile() left and looks up their kernels, for `length`; returns ns
+  /// per kernel.
   [[nodiscard]] double load(nanoseconds length) const;
 
  private:

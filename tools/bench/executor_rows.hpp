@@ -1,5 +1,5 @@
-// What the rows of executors have in common: who makes what they call, and how its host's side is
-// timed. One thread.
+// Shared code of the executor rows: creation of shared objects, and timing of the host's side. One
+// thread.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@
 
 namespace heddle::bench {
 
-/// What several rows call, made by the first slice that needs it and gone with the last row. Copies
-/// share it.
+/// An object used by several rows, made by the first slice that needs it and destroyed with the
+/// last row. Copies share the object.
 template <class Made>
 class MadeOnce {
  public:
@@ -44,8 +44,8 @@ class MadeOnce {
 
 inline constexpr std::size_t calls_between_waits = 1000;  // fit into a queue
 
-/// ns that the caller spends on a call that the worker runs meanwhile; the worker is awake. Most
-/// calls are timed together, some one by one, and waits for their ends not at all.
+/// ns that the caller spends on a call while the worker runs the call; the worker is awake. Most
+/// calls are timed together, some one by one; waits for their ends are not timed.
 template <class Call>
 double time_host_side(nanoseconds length, Samples& samples, const Device& device,
                       const Call& call) {
@@ -70,7 +70,7 @@ double time_host_side(nanoseconds length, Samples& samples, const Device& device
   return ns / static_cast<double>(timed);
 }
 
-/// What timed_loop() gives; the mean of each batch is a sample.
+/// The result of timed_loop(); the mean of each batch is a sample.
 template <class Body>
 double timed_batches(nanoseconds length, std::size_t count, Samples& samples, const Body& body) {
   return timed_loop(length, count, [&](std::size_t calls) {
@@ -80,8 +80,8 @@ double timed_batches(nanoseconds length, std::size_t count, Samples& samples, co
   });
 }
 
-/// How often a call asks for memory, on its thread and on the worker's, once all that is kept for
-/// reuse is there: as much as calls take of which none has begun.
+/// Allocations per call, on the caller's thread and on the worker's, once the reusable memory
+/// exists: enough for all calls of a batch to be queued before the first begins.
 template <class Call>
 double allocations_per_call(const Device& device, const Call& call) {
   constexpr int rounds = 10;
@@ -97,12 +97,13 @@ double allocations_per_call(const Device& device, const Call& call) {
   const AllocationCount count;
   for (int round = 0; round < rounds; ++round) {
     call_all();
-    while (!device.is_idle()) std::this_thread::yield();  // a wait may ask for memory of its own
+    while (!device.is_idle()) std::this_thread::yield();  // a wait may allocate
   }
   return static_cast<double>(count.so_far()) / (rounds * calls_between_waits);
 }
 
-/// So many arrays of f32, and one for the result, for a program that frameworks know by that name.
+/// The given number of f32 arrays, and one for the result, for a program that frameworks know by
+/// that name.
 [[nodiscard]] inline KernelSetup call_setup(const std::string& program, std::size_t arguments,
                                             const Dims& dims) {
   KernelSetup made{Program(program), {}, {}};

@@ -1,10 +1,11 @@
-// How heddle is measured: ratios of a subject to an anchor, in one process and in the same seconds.
+// The method of measurement: ratios of a subject to an anchor, in one process and in the same
+// seconds.
 //
-// On shared machines processors move and clocks wander: absolute times of two runs do not compare.
-// So subject and anchor run in slices of some 10 ms, in alternation; a spin ping-pong between two
-// processors gauges the machine around each pair, and pairs during which it changed are dropped.
-// The result is the median of the pairs' ratios. What has no anchor (memory, processor time at
-// rest) is read some times over: a gauge. One thread drives.
+// On shared machines processors move and clocks vary: absolute times of two runs do not compare.
+// Subject and anchor therefore run in slices of some 10 ms, in alternation; a spin ping-pong
+// between two processors gauges the machine around each pair, and pairs during which the gauge
+// changed are dropped. The result is the median of the pairs' ratios. A quantity without an anchor
+// (memory, processor time at rest) is read several times: a gauge. One thread drives.
 #pragma once
 
 #include <chrono>
@@ -24,14 +25,14 @@ using std::chrono::nanoseconds;
   return std::chrono::duration<double, std::nano>(to - from).count();
 }
 
-/// Times of single operations, in ns, for percentiles. Reading the clock (some 20 to 40 ns) is in
-/// them.
+/// Times of single operations, in ns, for percentiles. The times include reading the clock (some 20
+/// to 40 ns).
 class Samples {
  public:
   void add(double ns) {
     if (values_.size() < samples_max) values_.push_back(ns);
   }
-  /// 0 <= share <= 1; 0 when there are none.
+  /// 0 <= share <= 1; 0 when there are no samples.
   [[nodiscard]] double percentile(double share) const;
   [[nodiscard]] double mean() const;
 
@@ -40,17 +41,17 @@ class Samples {
   std::vector<double> values_;
 };
 
-/// What a contender is to heddle.
+/// The relation of a contender to heddle.
 enum class Kind : std::uint8_t {
   heddle,
-  limit,         ///< the bare mechanism: what cannot be undercut
-  rival,         ///< does the same on another thread
-  helped_rival,  ///< runs tasks on the thread that submits them too: saves the hand-over
+  limit,         ///< the bare mechanism: a lower bound
+  rival,         ///< does the same work on another thread
+  helped_rival,  ///< also runs tasks on the submitting thread: saves the hand-over
 };
 
 /// One way to do some work. `slice` works for about the given time and returns ns per operation;
-/// what it starts (threads) it ends or puts to sleep before it returns, so that the other slices
-/// have the machine to themselves.
+/// before it returns, it ends the threads that it started or puts them to sleep, so that other
+/// slices have the machine to themselves.
 struct Contender {
   std::string name;
   Kind kind = Kind::heddle;
@@ -59,18 +60,18 @@ struct Contender {
 
 /// Two contenders, compared.
 struct Case {
-  std::string name;  ///< by which the command line chooses it: "submit"
+  std::string name;  ///< the command line chooses the row by this name: "submit"
   std::string workload;
-  std::string operation;  ///< what is timed: "task", "hop", "call"
+  std::string operation;  ///< the timed operation: "task", "hop", "call"
   Contender subject;
   Contender anchor;
   nanoseconds slice = std::chrono::milliseconds(20);
-  std::string line{}, column{};  ///< of the table of ratios at the end; empty: not in it
+  std::string line{}, column{};  ///< of the table of ratios at the end; empty: not in the table
 };
 
 enum class Unit : std::uint8_t { ns, bytes, percent, ratio, count };
 
-/// A quantity of heddle's that no anchor runs beside.
+/// A quantity of heddle's without an anchor.
 struct Gauge {
   std::string name;
   std::string workload;
@@ -86,26 +87,26 @@ using Row = std::variant<Case, Gauge>;
 
 struct Plan {
   double seconds_max = 4;  ///< per row
-  int pairs_wanted = 30;   ///< undisturbed ones; fewer when the time is up
+  int pairs_wanted = 30;   ///< undisturbed pairs; fewer when the time is up
 };
 
 struct Figure {
   double median = 0, low = 0, high = 0;  ///< over slices, pairs or readings; quartiles
-  double p99 = 0;                        ///< over single operations; 0 when they are not timed
+  double p99 = 0;  ///< over single operations; 0 when single operations are not timed
 };
 
 struct Result {
   std::string name, workload, operation, subject, anchor{};  ///< no anchor: a gauge
   Kind anchor_kind = Kind::limit;
-  Unit unit = Unit::ns;  ///< the two figures'; the ratio has none
+  Unit unit = Unit::ns;  ///< of both figures; the ratio has no unit
   Figure subject_figure{}, anchor_figure{};
   Figure ratio{};  ///< subject / anchor
   int pairs = 0, dropped = 0;
-  Figure ping_pong{};  ///< the gauge while this ran, ns: the placement met; 0 with one processor
+  Figure ping_pong{};  ///< the gauge during the row, ns: shows the placement; 0 with one processor
   std::string line{}, column{};  ///< see Case
 };
 
-/// Round trip of a flag between two pinned spinning threads, ns: tells how far apart the two
+/// Round trip of a flag between two pinned spinning threads, ns: shows how far apart the two
 /// processors are at the moment. 0 with one processor.
 [[nodiscard]] double gauge_ping_pong();
 
@@ -113,18 +114,18 @@ struct Result {
 /// core.
 [[nodiscard]] double gauge_scaling();
 
-/// Which row it is, before it is measured.
+/// Identifies a row before its measurement.
 [[nodiscard]] Result head_of(const Case& which);
 [[nodiscard]] Result head_of(const Gauge& which);
 
 [[nodiscard]] Result measure(const Case& which, const Plan& plan);
 [[nodiscard]] Result measure(const Gauge& which, const Plan& plan);
 
-/// Throws internal unless a contender ran every task that it was given: else its time means
-/// nothing.
+/// Throws internal unless the contender ran all of its tasks; without this check its time means
+/// little.
 void require_all_ran(const char* contender, std::uint64_t ran, std::uint64_t expected);
 
-/// Not sleeping: that takes 50 us at least, and leaves the processor to others.
+/// Spins: sleeping takes 50 us at least, and yields the processor.
 void pause_for(double ns);
 
 /// Calls body(count) until `length` is over; returns ns per operation.

@@ -1,4 +1,4 @@
-// The floor of waking: a thread asleep in a futex is woken and answers; nothing else.
+// The lower bound of waking: a thread asleep in a futex is woken and answers, without further work.
 #pragma once
 
 #include <linux/futex.h>
@@ -35,7 +35,7 @@ class FutexSleeper {
     call_.fetch_add(1, std::memory_order_release);
     syscall(SYS_futex, &call_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   }
-  /// Spins until the sleeper has answered; the thread that wakes.
+  /// Spins until the sleeper has answered; called by the waking thread.
   void wait() const {
     // relaxed: written by this thread.
     const std::uint32_t sent = call_.load(std::memory_order_relaxed);

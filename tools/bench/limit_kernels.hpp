@@ -1,7 +1,7 @@
-// What hand-written loops reach: the limits of the kernel benchmarks, in AVX-512 intrinsics where
-// the build machine has them, else as plain loops. Compiled with -O3 -march=native whatever the
-// build type. Arrays are row-major and aligned to 64 bytes; counts and columns are multiples of 64,
-// rows of 4: the edges are not what is measured. Any thread.
+// Hand-written loops: the limits of the kernel benchmarks, in AVX-512 intrinsics where the build
+// machine has them, else as plain loops. Compiled with -O3 -march=native whatever the build type.
+// Arrays are row-major and aligned to 64 bytes; counts and columns are multiples of 64, rows of 4:
+// edges are not measured. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,18 @@
 
 namespace heddle::bench {
 
-/// So many rounds of independent multiply-adds of f32, on registers alone: the peak of one
+/// The given number of rounds of independent f32 multiply-adds, on registers alone: the peak of one
 /// processor. Does nothing where limits are not written.
 void limit_multiply_adds(std::size_t rounds);
 inline constexpr std::size_t limit_multiply_adds_per_round = 24 * 16;
-/// The same number of multiply-adds, each with operands that come from the first-level cache as a
-/// matrix product's do: six loads for eight of them. Processors lower their clock for it.
+/// The same number of multiply-adds, with operands loaded from the first-level cache as in a matrix
+/// product: six loads for eight multiply-adds. Processors lower their clock for this mix.
 void limit_multiply_adds_from_cache(std::size_t rounds);
 
-/// What the first of them is called in the table.
+/// The name of limit_multiply_adds() in the table.
 inline constexpr const char* multiply_add_peak = "multiply-add peak";
-/// Whether they are written for this processor; else they are plain loops, and no limits.
+/// Whether limits are written for this processor; if not, the functions are plain loops, and no
+/// limits.
 [[nodiscard]] bool limits_are_written() noexcept;
 
 /// out[k] = relu(a[k] * b[k] + c[k]) * d[k]; `stream`: past the caches.
@@ -43,7 +44,7 @@ void limit_copy(std::size_t count, const float* x, float* out);
 void limit_add(std::size_t count, const float* from, float* to);
 /// x[k] = x[k] * a + b
 void limit_update(std::size_t count, float a, float b, float* x);
-/// Each of the arrays becomes their sum, added in their order.
+/// Each array receives the sum of all arrays, added in their order.
 void limit_all_reduce(std::size_t count, std::span<float* const> arrays);
 
 }  // namespace heddle::bench

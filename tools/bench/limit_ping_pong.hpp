@@ -1,5 +1,5 @@
-// The floor of signalling: two pinned threads, one flag per direction, each on a cache line of its
-// own.
+// The lower bound of signalling: two pinned threads, one flag per direction, each flag on its own
+// cache line.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
-// The floor of submitting: a bare ring whose slots carry the number of their task as flag, one
-// producer, one spinning worker. The producer looks at the worker's count only when the ring may be
-// full, so one line moves per task. No events, no failure, no waiting, no parking: what is left
-// when all that is taken away.
+// The lower bound of submitting: a bare ring whose slots carry the number of their task as flag,
+// one producer, one spinning worker. The producer reads the worker's count only when the ring may
+// be full, so one line moves per task. The ring has no events, no failure, no waiting and no
+// parking.
 #pragma once
 
 #include <atomic>
@@ -50,7 +50,7 @@ class RingWorker {
   }
 
  private:
-  static constexpr std::size_t capacity = 4096;  // as a heddle device
+  static constexpr std::size_t capacity = 4096;  // as in a heddle device
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> flag{0};
     void (*invoke)(void*) = nullptr;
@@ -70,10 +70,10 @@ class RingWorker {
   }
 
   const std::unique_ptr<Slot[]> slots_ = std::make_unique<Slot[]>(capacity);
-  // The producer's.
+  // Used by the producer.
   alignas(64) std::uint64_t submitted_ = 0;
   std::uint64_t seen_ended_ = 0;
-  // The worker's.
+  // Used by the worker.
   alignas(64) std::atomic<std::uint64_t> ended_{0};
   bool stopping_ = false;
   std::thread worker_;

@@ -1,7 +1,7 @@
-// The floor of submitting from several threads: a bare ring whose places are given out by
-// fetch_add, one spinning worker, nothing else. Flags say whose turn it is; the count of ended
-// tasks of limit_ring.hpp makes it slower here. A thread that waits for long yields: with more
-// producers than processors a spinning one keeps away the thread that it waits for.
+// The lower bound of submitting from several threads: a bare ring with places assigned by
+// fetch_add, and one spinning worker. Flags show the turn; the count of ended tasks of
+// limit_ring.hpp would be slower here. A thread that waits for long yields: with more producers
+// than processors, a spinning producer would keep the awaited thread off its processor.
 #pragma once
 
 #include <atomic>
@@ -34,7 +34,7 @@ class SharedRingWorker {
   template <class F>
   void submit(F f) {
     static_assert(sizeof(F) <= sizeof(Slot::callable) && std::is_trivially_copyable_v<F>);
-    // relaxed: a number of one's own; the slot orders what is in it.
+    // relaxed: only makes the number unique; the slot orders the contents.
     const std::uint64_t place = next_.fetch_add(1, std::memory_order_relaxed);
     Slot& slot = slots_[place % capacity];
     // acquire: pairs with the release in run(): the task before in this slot has ended.
@@ -50,7 +50,7 @@ class SharedRingWorker {
   }
 
  private:
-  static constexpr std::size_t capacity = 4096;  // as a heddle device
+  static constexpr std::size_t capacity = 4096;  // as in a heddle device
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> turn{0};
     void (*invoke)(void*) = nullptr;
@@ -77,7 +77,7 @@ class SharedRingWorker {
 
   const std::unique_ptr<Slot[]> slots_ = std::make_unique<Slot[]>(capacity);
   alignas(64) std::atomic<std::uint64_t> next_{0};
-  alignas(64) bool stopping_ = false;  // the worker's
+  alignas(64) bool stopping_ = false;  // used by the worker
   std::thread worker_;
 };
 

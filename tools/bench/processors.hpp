@@ -1,4 +1,4 @@
-// Processors of a measurement: which there are, and which thread runs where. Any thread.
+// Processors of a measurement: the available ones, and the placement of threads. Any thread.
 #pragma once
 
 #include <thread>
@@ -9,12 +9,12 @@ namespace heddle::bench {
 /// Numbers of the processors that the process could use when it started, at least one.
 [[nodiscard]] const std::vector<int>& processors();
 
-/// Binds the calling thread to the k-th of them (modulo their number).
+/// Binds the calling thread to the k-th of these processors (modulo their number).
 void pin_this_thread(int k);
 
-/// While it lives, the host's thread may run on all of them, or on all but its own as long as there
-/// are others, and so may what it starts; then on its own again. heddle places its threads on
-/// processors that the thread that opens a device may use.
+/// While it lives, the host's thread and the threads that it starts may run on all processors, or
+/// on all except the host's own where there are several; afterwards the host's thread is bound to
+/// its own again. heddle places its threads on the processors that the opening thread may use.
 class Unpinned {
  public:
   enum class Where { anywhere, beside_host };
@@ -24,19 +24,16 @@ class Unpinned {
   ~Unpinned();
 };
 
-/// Where the roles of a measurement run: the host thread on the first processor, the worker on the
-/// second.
+/// Placement of the roles: the host thread on the first processor, the worker on the second.
 inline constexpr int host_processor = 0;
 inline constexpr int worker_processor = 1;
 
-/// Where the k-th of several producers runs: not on the worker's processor, as long as there are
-/// others.
+/// The processor of the k-th producer: not the worker's processor, if there are several.
 [[nodiscard]] int producer_processor(int k);
-/// Where the k-th of several workers runs: not on the host's processor, as long as there are
-/// others.
+/// The processor of the k-th worker: not the host's processor, if there are several.
 [[nodiscard]] int spread_processor(int k);
 
-/// What the call gives on that processor, while the host sleeps.
+/// The call's result on that processor, while the host sleeps.
 template <class F>
 double timed_on(int processor, const F& call) {
   double ns = 0;
@@ -59,7 +56,7 @@ inline void spin_pause() {
 #endif
 }
 
-/// For the bare limits where threads may outnumber processors: whoever is waited for gets to run.
+/// For the bare limits where threads may outnumber processors: lets the awaited thread run.
 inline void spin_or_yield(int& spins) {
   constexpr int spins_max = 1000;
   if (++spins < spins_max) {

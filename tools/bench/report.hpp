@@ -9,13 +9,13 @@
 
 namespace heddle::bench {
 
-/// What was measured around the rows.
+/// The conditions of the measurement.
 struct Machine {
   std::size_t processors = 0;
-  double load = 0;          ///< threads that ran or wanted to, mean of the minute before
+  double load = 0;          ///< threads that ran or wanted to run, mean of the minute before
   double ping_pong_ns = 0;  ///< see gauge_ping_pong
   double scaling = 0;       ///< see gauge_scaling
-  std::vector<std::string> frameworks{};  ///< "torch 2.9.1": those that were measured
+  std::vector<std::string> frameworks{};  ///< "torch 2.9.1": the measured ones
 };
 
 /// "hop, posted: heddle against bare flag ring"
@@ -23,7 +23,7 @@ struct Machine {
 /// A line for each row, with its goal.
 [[nodiscard]] std::string rows_list(std::span<const Result> rows);
 [[nodiscard]] std::string results_table(std::span<const Result> results, const Machine& machine);
-/// Lines and columns of results that have them, by anchor: ratios alone; empty without any.
+/// Lines and columns of the results that have both, by anchor: ratios alone; empty without any.
 [[nodiscard]] std::string summary_table(std::span<const Result> results);
 [[nodiscard]] std::string results_json(std::span<const Result> results, const Machine& machine);
 

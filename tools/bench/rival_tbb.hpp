@@ -1,5 +1,4 @@
-// oneTBB's arena of one worker that the submitting thread does not join, for the rivals that oneTBB
-// provides.
+// oneTBB's arena of one worker, not joined by the submitting thread, for the oneTBB rivals.
 #pragma once
 
 #include <tbb/global_control.h>
@@ -27,7 +26,7 @@ class TbbArena {
   }
 
  private:
-  /// Binds whichever threads serve the arena to the arena's processors.
+  /// Binds the threads that serve the arena to the arena's processors.
   class Pinning : public tbb::task_scheduler_observer {
    public:
     Pinning(tbb::task_arena& arena, int k) : tbb::task_scheduler_observer(arena), k_(k) {
@@ -35,7 +34,7 @@ class TbbArena {
     }
     ~Pinning() override { observe(false); }
     void on_scheduler_entry(bool worker) override {
-      // The host enters too, to see a flow graph end.
+      // The host enters too, to wait for the end of a flow graph.
       if (worker) pin_this_thread(k_ + tbb::this_task_arena::current_thread_index());
     }
 
@@ -43,7 +42,7 @@ class TbbArena {
     const int k_;
   };
 
-  tbb::global_control threads_;  // enough for two such arenas beside the submitting thread
+  tbb::global_control threads_;  // enough for two arenas beside the submitting thread
   tbb::task_arena arena_;
   Pinning pinning_;
 };

@@ -1,4 +1,4 @@
-// What heddle is measured against besides bare limits. One thread.
+// The rivals of heddle, besides the bare limits. One thread.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace heddle::bench {
 
-/// What one rival brings to each workload; a contender without a slice: it has nothing alike.
+/// A rival's contenders by workload; a contender without a slice: the rival has no equivalent.
 struct Rival {
   Contender submit;
   Contender submit_by_two, submit_by_four;  ///< threads
@@ -22,10 +22,10 @@ struct Rival {
   Contender empty_loop, meeting_loop, even_loop, uneven_loop;  ///< in parts, see row_loop.hpp
 };
 
-/// How long a rival's worker has nothing to do before the round trip in Rival::parked.
+/// The idle time of a rival's worker before the round trip in Rival::parked.
 inline constexpr nanoseconds rival_pause = std::chrono::milliseconds(1);
 
-/// What a rival starts once for all its rows, whoever made them, and ends after the last of them.
+/// State that a rival starts once for all its rows, and ends after its last row.
 template <class Runtime>
 [[nodiscard]] std::shared_ptr<Runtime> one_for_all_rows() {
   static std::weak_ptr<Runtime> latest;
@@ -34,9 +34,9 @@ template <class Runtime>
   return runtime;
 }
 
-/// What is built in. Nothing of it is started before its first slice.
+/// The built-in rivals. A rival starts with its first slice.
 [[nodiscard]] std::vector<Rival> rivals();
-/// The names of what is not.
+/// The names of rivals that are not built in.
 [[nodiscard]] std::vector<std::string> rivals_left_out();
 
 // A file per rival.

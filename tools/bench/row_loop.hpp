@@ -1,5 +1,5 @@
-// A loop over rows that two threads share, the host's and another: what heddle and rivals are given
-// to run in parts.
+// A loop over rows shared by two threads, the host's and a second one: the loop that heddle and
+// rivals run in parts.
 #pragma once
 
 #include <atomic>
@@ -14,10 +14,10 @@
 namespace heddle::bench {
 
 enum class RowCost : std::uint8_t {
-  none,     ///< two rows of nothing: what is left is to begin them and to see them end
-  meeting,  ///< the same, but each waits until the other has begun: it takes two threads
+  none,     ///< two empty rows: measures starting the rows and detecting their end
+  meeting,  ///< the same, but each row waits until the other row has begun: needs two threads
   even,     ///< 1024 rows, some 200 ns each
-  uneven,   ///< as many, as long together, from nothing to twice as much each
+  uneven,   ///< as many rows with the same total, from 0 to twice the mean each
 };
 
 class RowLoop {
@@ -26,18 +26,18 @@ class RowLoop {
       : cost_(cost), ran_(cost == RowCost::none || cost == RowCost::meeting ? 2 : 1024) {}
 
   [[nodiscard]] std::size_t rows() const { return ran_.size(); }
-  /// Any thread; each row once a loop.
+  /// Any thread; each row once per loop.
   void run(std::size_t row) {
     std::uint64_t value = row + 1;
     for (std::size_t left = steps(row); left > 0; --left)
       value = value * 6364136223846793005U + 1442695040888963407U;
-    ran_[row] += 1 + (value == 0 ? 1 : 0);  // which it never is, as no compiler knows
+    ran_[row] += 1 + (value == 0 ? 1 : 0);  // never 0, but compilers do not know
     if (cost_ == RowCost::meeting) meet(2 * ran_[row]);
   }
   void run(std::size_t from, std::size_t to) {
     for (std::size_t row = from; row < to; ++row) run(row);
   }
-  /// How often all rows ran together.
+  /// Number of complete runs of all rows.
   [[nodiscard]] std::uint64_t ran() const {
     std::uint64_t sum = 0;
     for (const std::uint32_t each : ran_) sum += each;
@@ -52,17 +52,17 @@ class RowLoop {
   }
 
   void meet(std::uint32_t begun) {
-    // relaxed, both: they only count.
+    // relaxed, both: counters only.
     met_.fetch_add(1, std::memory_order_relaxed);
     while (met_.load(std::memory_order_relaxed) < begun) spin_pause();
   }
 
   const RowCost cost_;
   std::vector<std::uint32_t> ran_;
-  alignas(64) std::atomic<std::uint32_t> met_{0};  // rows that have begun, of all loops
+  alignas(64) std::atomic<std::uint32_t> met_{0};  // rows begun, over all loops
 };
 
-/// Runs loops by `share`, which is given the loop and returns once all its rows have run.
+/// Runs loops by `share`, which takes the loop and returns once all rows have run.
 template <class Share>
 double timed_loops(const char* name, RowCost cost, nanoseconds length, Samples& samples,
                    const Share& share) {

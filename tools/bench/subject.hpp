@@ -12,7 +12,8 @@
 
 namespace heddle::bench {
 
-/// A device whose worker runs on the k-th processor. The host must not be bound to another.
+/// A device whose worker runs on the k-th processor. The host must not be bound to a different
+/// processor.
 [[nodiscard]] inline sched::TaskDevice open_pinned(
     Scheduler& scheduler, int k, std::optional<std::chrono::nanoseconds> spin = {}) {
   sched::DeviceOptions options{.name = "bench", .spin = spin};
@@ -31,7 +32,7 @@ namespace heddle::bench {
   return Backend::open(options);
 }
 
-/// Each device has a thread, which the system places.
+/// Each device has a thread, placed by the system.
 [[nodiscard]] inline Backend open_on_all() {
   BackendOptions options;
   options.name = "cc";
@@ -39,9 +40,9 @@ namespace heddle::bench {
   return Backend::open(options);
 }
 
-/// The k-th physical device is the k-th processor, and threads of its devices are bound to that:
-/// those that wait for each other again and again must not share one, as the system has them now
-/// and then.
+/// The k-th physical device is the k-th processor, and threads of its devices are bound to that
+/// processor: threads that wait for one another repeatedly must not share a processor, as happens
+/// under the system's placement now and then.
 [[nodiscard]] inline Backend open_bound() {
   BackendOptions options;
   options.name = "cc";
@@ -50,7 +51,7 @@ namespace heddle::bench {
   return Backend::open(options);
 }
 
-/// A device of the k-th processor, or of another where there are fewer.
+/// A device of the k-th processor, modulo the number of processors.
 [[nodiscard]] inline Device new_bound_device(const Backend& backend, std::int64_t k) {
   const auto processors = static_cast<std::int64_t>(backend.num_physical_devices());
   return backend.physical_device(static_cast<int>(k % processors)).new_virtual_device();
@@ -61,7 +62,7 @@ class HeddleWorker {
   static constexpr const char* name = "heddle";
   static constexpr Kind kind = Kind::heddle;
 
-  /// `spin`: how long the worker stays awake without work; the default of heddle unless given.
+  /// `spin`: how long the worker stays awake without work; default: heddle's.
   explicit HeddleWorker(int k, std::optional<std::chrono::nanoseconds> spin = {})
       : device_(open_pinned(scheduler_, k, spin)) {}
 
@@ -87,7 +88,7 @@ class AwakeHeddleWorker : public HeddleWorker {
   explicit AwakeHeddleWorker(int k) : HeddleWorker(k, std::chrono::seconds(1)) {}
 };
 
-/// Sleeps as soon as it has nothing to do.
+/// Sleeps as soon as the queue is empty.
 class SleepyHeddleWorker : public HeddleWorker {
  public:
   explicit SleepyHeddleWorker(int k) : HeddleWorker(k, std::chrono::nanoseconds(0)) {}

@@ -9,9 +9,8 @@ namespace heddle::bench {
 
 inline constexpr std::int64_t block_tokens = 512, block_width = 768;
 
-/// Norm, attention of 12 heads, norm, two products with gelu between them; both halves added to
-/// what they got. `x`: [block_tokens, block_width], as the result; the weights are parameters of
-/// the graph.
+/// Norm, attention of 12 heads, norm, two products with gelu between them; both halves add to their
+/// input. `x` and the result: [block_tokens, block_width]; the weights are parameters of the graph.
 [[nodiscard]] Node transformer_block(const Graph& graph, const Node& x);
 
 }  // namespace heddle::bench

@@ -1,5 +1,5 @@
-// The vector functions of glibc's libmvec and of SLEEF, where they are installed: opened, not
-// linked. Any thread.
+// The vector functions of glibc's libmvec and of SLEEF, where installed: opened, not linked. Any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ class VectorFunction {
  public:
   /// Of f32, for the widest vectors here; `name` as in C: "exp". Throws unavailable.
   static VectorFunction libmvec(const std::string& name);
-  /// The same; of SLEEF's the one that is within a unit of the last place.
+  /// The same; SLEEF's variant with an error within a unit of the last place.
   static VectorFunction sleef(const std::string& name);
 
   /// out[k] = f(x[k]); for count % 16 == 0.

@@ -6,7 +6,7 @@
 
 namespace heddle::bench {
 
-/// All that a Worker can do; what is not natural for the rival is for it to take out again.
+/// All workloads of a Worker; a rival removes the workloads that do not suit it.
 template <class Worker>
 [[nodiscard]] Rival worker_rival() {
   Rival rival;

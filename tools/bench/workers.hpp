@@ -22,7 +22,7 @@
 
 namespace heddle::bench {
 
-/// How many tasks a rival's worker has run, where the rival does not count.
+/// The number of tasks that a rival's worker has run, where the rival does not count.
 class EndedCount {
  public:
   void add() {
@@ -38,11 +38,11 @@ class EndedCount {
   alignas(64) std::atomic<std::uint64_t> ended_{0};
 };
 
-/// A Worker that runs already: its thread need not first find its way from the host's processor.
+/// A running Worker: its thread is already on its own processor.
 template <class Worker>
 class Started {
  public:
-  /// `more`: what else its constructor wants.
+  /// `more`: further arguments of the constructor.
   template <class... More>
   explicit Started(int processor, More... more) {
     const Unpinned while_starting;
@@ -55,7 +55,7 @@ class Started {
   void submit(F f) {
     worker_->submit(f);
   }
-  /// Tasks submitted since.
+  /// Tasks submitted since construction.
   void wait_ended(std::uint64_t count) const { worker_->wait_ended(count + 1); }
   /// Task number `count`.
   template <class F>
@@ -73,8 +73,8 @@ class Started {
   std::optional<Worker> worker_;
 };
 
-/// What the worker writes, on lines of its own (processors fetch them in pairs): beside it on the
-/// stack lies what is submitted, which the producer writes for each task.
+/// Data written by the worker, on its own lines (processors fetch lines in pairs): the neighbouring
+/// stack memory is written by the producer for each task.
 struct alignas(128) WorkersOwn {
   std::uint64_t number = 0;
 };
@@ -103,11 +103,11 @@ Contender submit_contender() {
           }};
 }
 
-/// The same from several threads at once. Samples are the host thread's, as if all were alike.
+/// The same from several threads at once. Samples are of the host's thread, taken as typical.
 template <class Worker>
 Contender submit_contender(int producers) {
   return {Worker::name, Worker::kind, [producers](nanoseconds length, Samples& samples) {
-            constexpr std::size_t batch = 1000;  // between two looks at the clock
+            constexpr std::size_t batch = 1000;  // between two readings of the clock
             Started<Worker> worker(worker_processor);
             WorkersOwn own;
             std::uint64_t& ran = own.number;
@@ -146,7 +146,7 @@ template <class Worker>
 Contender round_trip_contender() {
   return {Worker::name, Worker::kind, [](nanoseconds length, Samples& samples) {
             Started<Worker> worker(worker_processor);
-            std::uint64_t ran = 0;  // the worker's
+            std::uint64_t ran = 0;  // written by the worker
             std::uint64_t submitted = 0;
             const auto once = [&] { worker.run_and_wait([&ran] { ++ran; }, ++submitted); };
             once();
@@ -156,7 +156,7 @@ Contender round_trip_contender() {
           }};
 }
 
-/// Times operation() after pauses; the median.
+/// Times operation() after pauses; returns the median.
 template <class Operation>
 double timed_after_pauses(nanoseconds length, nanoseconds pause, Samples& samples,
                           const Operation& operation) {
@@ -173,12 +173,12 @@ double timed_after_pauses(nanoseconds length, nanoseconds pause, Samples& sample
   return slice.percentile(0.5);
 }
 
-/// Only the round trip is timed, not the pause before it, in which the worker goes to sleep.
+/// Only the round trip is timed, not the pause before, in which the worker falls asleep.
 template <class Worker>
 Contender parked_contender(nanoseconds pause) {
   return {Worker::name, Worker::kind, [pause](nanoseconds length, Samples& samples) {
             Started<Worker> worker(worker_processor);
-            std::uint64_t ran = 0;  // the worker's
+            std::uint64_t ran = 0;  // written by the worker
             std::uint64_t submitted = 0;
             const double ns = timed_after_pauses(length, pause, samples, [&] {
               worker.run_and_wait([&ran] { ++ran; }, ++submitted);
@@ -188,13 +188,13 @@ Contender parked_contender(nanoseconds pause) {
           }};
 }
 
-/// A token that two workers hand to each other until the time is up. Only its holder touches it.
+/// A token passed between two workers until the time is up. Only its holder accesses the token.
 template <class Worker>
 struct HopChain {
   Started<Worker>* workers[2];
   nanoseconds length;
   Samples& samples;
-  // The workers' own times: the host may come late, when a worker spins on its processor.
+  // Times taken by the workers: the host may be late when a worker spins on its processor.
   Clock::time_point start{}, seen{};
   std::uint64_t hops = 0;
   std::binary_semaphore over{0};
@@ -216,7 +216,7 @@ struct HopChain {
   }
 };
 
-/// Tasks that make one another run on the other worker. The host sleeps meanwhile.
+/// Tasks that trigger one another on alternating workers. The host sleeps meanwhile.
 template <class Worker>
 Contender posted_hop_contender() {
   return {Worker::name, Worker::kind, [](nanoseconds length, Samples& samples) {
@@ -224,7 +224,7 @@ Contender posted_hop_contender() {
             HopChain<Worker> chain{{&first, &second}, length, samples};
             first.submit([&chain] { chain.hop(); });
             chain.over.acquire();
-            // The task before the last may still be on its way out of submit().
+            // The previous task may still be returning from submit().
             first.wait_ended((chain.hops + 1) / 2);
             second.wait_ended(chain.hops / 2);
             return ns_between(chain.start, chain.seen) / static_cast<double>(chain.hops);
@@ -233,7 +233,7 @@ Contender posted_hop_contender() {
 
 inline constexpr int fan_width = 8;
 
-/// One task that posts one to each of several workers; the last of these posts one more.
+/// One task that posts a task to each of several workers; the last of these posts a final task.
 template <class Worker>
 class PostedFan {
  public:
@@ -245,7 +245,7 @@ class PostedFan {
   PostedFan(const PostedFan&) = delete;
   PostedFan& operator=(const PostedFan&) = delete;
   ~PostedFan() {
-    // The last leaf may still be on its way out of submit().
+    // The last leaf may still be returning from submit().
     for (std::size_t k = 1; k < workers_.size(); ++k) workers_[k]->wait_ended(rounds_);
   }
 
@@ -262,7 +262,7 @@ class PostedFan {
 
  private:
   void leaf() {
-    // acq_rel: pairs with itself: the last leaf comes after all the others.
+    // acq_rel: pairs with itself: the last leaf comes after all other leaves.
     if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       workers_[0]->submit([this] { ++joined_; });
     }
@@ -270,7 +270,7 @@ class PostedFan {
 
   std::atomic<int> left_{0};
   std::uint64_t rounds_ = 0;
-  std::uint64_t joined_ = 0;  // the first worker's
+  std::uint64_t joined_ = 0;  // written by the first worker
   std::vector<std::unique_ptr<Started<Worker>>> workers_;
 };
 

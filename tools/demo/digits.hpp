@@ -25,7 +25,7 @@ struct DigitsSplit {
 /// All images, in the order of the data file.
 [[nodiscard]] Digits all_digits();
 
-/// The numbers 0 to count - 1 in an order that only `seed` decides: the same on every machine.
+/// The numbers 0 to count - 1 in an order decided by `seed` alone: the same on every machine.
 [[nodiscard]] std::vector<std::size_t> permutation(std::size_t count, std::uint64_t seed);
 
 /// Shuffles with `seed` and sets the first `test_count` images apart.

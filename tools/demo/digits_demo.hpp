@@ -19,7 +19,7 @@ struct DigitsDemoOptions {
 };
 
 /// Progress goes to stderr, the result to stdout. Throws Error: not_found when `out` cannot be
-/// written, or what the training throws.
+/// written, or the errors of the training.
 void run_digits_demo(const Backend& backend, const DigitsDemoOptions& options);
 
 }  // namespace heddle::demo

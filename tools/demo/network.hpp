@@ -44,7 +44,7 @@ class Network {
   explicit Network(const NetworkShape& shape);
 
   /// Gradients and metrics of `shard_rows` examples from row shard * shard_rows on. They replace
-  /// what was there.
+  /// earlier values.
   [[nodiscard]] Program gradient(const Examples& examples, const StaticIndex& shard,
                                  std::int64_t shard_rows) const;
   /// value -= rates[epoch] * gradient / images, and adds the metrics to the epoch's totals.
@@ -56,7 +56,7 @@ class Network {
 
   /// w1, b1, w2, b2.
   [[nodiscard]] const std::array<Parameter, 4>& parameters() const noexcept { return parameters_; }
-  /// What a shard produces and devices add up: the gradients, then the metrics.
+  /// The results of a shard, summed over devices: the gradients, then the metrics.
   [[nodiscard]] std::vector<Tensor> sums() const;
   [[nodiscard]] const Tensor& metrics() const noexcept { return metrics_; }
   [[nodiscard]] const Tensor& totals() const noexcept { return totals_; }
@@ -64,7 +64,7 @@ class Network {
   [[nodiscard]] const NetworkShape& shape() const noexcept { return shape_; }
 
   /// Starting values, one array per parameter: weights uniform in +-sqrt(6 / (fan in + fan out))
-  /// (Glorot and Bengio, AISTATS 2010), biases 0. The same for the same seed, everywhere.
+  /// (Glorot and Bengio, AISTATS 2010), biases 0. Equal seeds give equal values on every machine.
   [[nodiscard]] std::vector<HostArray> initial_values(std::uint64_t seed) const;
 
  private:

@@ -8,7 +8,7 @@
 
 namespace heddle::demo {
 
-/// Loss (left axis, logarithmic) and test accuracy (right axis) over epochs. Stands alone: no
+/// Loss (left axis, logarithmic) and test accuracy (right axis) over epochs. Self-contained: no
 /// scripts, no fonts to load. `title` is escaped.
 [[nodiscard]] std::string plot_svg(std::span<const EpochReport> epochs, const std::string& title);
 

@@ -1,6 +1,7 @@
-// Data-parallel training of the demo's network (heddle/data_parallel.hpp): each round the devices
-// compute the gradients of one shard each, the first device adds them up and updates the
-// parameters, and the others copy these. One host thread drives it; it waits once an epoch.
+// Data-parallel training of the demo's network (heddle/data_parallel.hpp): in each round every
+// device computes the gradients of one shard, the first device sums the gradients and updates the
+// parameters, and the other devices copy the parameters. One host thread drives the training, and
+// waits once an epoch.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ struct TrainingOptions {
   int devices = 1;
   int batch = 16;  ///< images per round over all devices; rounded up to a multiple of devices
   int epochs = 60;
-  double rate = 0.3;  ///< the first epoch's, per image; falls linearly to rate / epochs
+  double rate = 0.3;  ///< of the first epoch, per image; falls linearly to rate / epochs
   std::uint64_t seed = 1;
 };
 
@@ -45,11 +46,11 @@ struct TrainingReport {
   double images_per_second = 0;
 };
 
-/// Virtual devices to use when nobody says: one per core.
+/// Default number of virtual devices: one per core.
 [[nodiscard]] int default_devices(const Backend& backend);
 
-/// Trains from scratch. The result depends on `data`, `options` and nothing else: not on timing,
-/// not on the backend. Calls `on_epoch` after each epoch. Throws Error.
+/// Trains from scratch. The result depends on `data` and `options` only: not on timing, not on the
+/// backend. Calls `on_epoch` after each epoch. Throws Error.
 [[nodiscard]] TrainingReport train(const Backend& backend, const DigitsSplit& data,
                                    const TrainingOptions& options,
                                    const std::function<void(const EpochReport&)>& on_epoch);

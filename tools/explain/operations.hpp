@@ -1,4 +1,4 @@
-// The operations that programs as text files may call, by their names there.
+// The operations that program files may call, by their names in those files.
 #pragma once
 
 #include <map>

@@ -22,8 +22,8 @@
 
 namespace heddle::tools {
 
-/// Throws Error(invalid_argument) "NAME:LINE: ..." with what was found and what was expected, or
-/// what Program says of the statement.
+/// Throws Error(invalid_argument) "NAME:LINE: ..." with the found and the expected text, or with
+/// Program's message for the statement.
 [[nodiscard]] Program parse_program(std::string_view name, std::string_view text);
 
 }  // namespace heddle::tools
