@@ -29,7 +29,7 @@ std::string time_text(std::int64_t ns) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", local);
 }
 
-/// Bytes of a damaged file may be no text.
+/// Bytes of a damaged file may not be valid text.
 std::string dumped(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -9,8 +9,8 @@
 namespace heddle::tools {
 namespace {
 
-/// Numbers in words of their own: those of the command line's library wrap, are cut, and have
-/// limits that are printed with six decimals.
+/// Parses numbers without the command line library, which lets numbers wrap or be cut off, and
+/// prints limits with six decimals.
 template <class Number>
 CLI::Validator number(Number least, Number most, const std::string& expected, const char* type) {
   const auto check = [=](const std::string& text) -> std::string {
@@ -53,7 +53,7 @@ void describe_demo(CLI::App& digits, Options& options) {
       "--backend", options.backend,
       "cc, gccjit, sync_cc, pooled_cc, ... (default: HEDDLE_BACKEND, else the best one here)");
   digits.add_option("--out", demo.out, "Draw loss and accuracy into this SVG file")
-      ->take_last();  // ./dev demo gives one, which the user's overrides
+      ->take_last();  // ./dev demo passes a value; the user's value overrides it
   digits.add_flag("--quiet", demo.quiet, "No progress, only the result");
 }
 

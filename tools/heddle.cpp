@@ -1,5 +1,5 @@
 // The heddle command: info, env, explain, cache, tune, demo, stress. Exit codes: 0 done, 1 failed,
-// 2 misuse, 3 no such device or backend, or none that can be used here.
+// 2 misuse, 3 unknown or unusable device or backend.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -43,13 +43,13 @@ namespace {
 
 enum Exit : int { done = 0, failed = 1, misuse = 2, no_device = 3 };
 
-/// Says it on stderr, in one message.
+/// Prints the message on stderr, in one write.
 int complain(Exit code, std::string_view words) {
   fmt::print(stderr, "{} {}\n", paint("heddle:", Colour::bad, use_colour(stderr)), words);
   return code;
 }
 
-/// Never throws, since tasks print too; trouble shows in the end, see after_writing().
+/// Never throws, because tasks print too; after_writing() reports errors at the end.
 void print_out(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 std::string_view without_prefix(std::string_view text) {
@@ -78,7 +78,7 @@ int cache(CacheAction action, const Options& options) {
   return report.ok ? Exit::done : Exit::failed;
 }
 
-/// use(the backend that was asked for).
+/// Calls use() with the requested backend.
 template <class Use>
 int with_backend(const Options& options, const Use& use) {
   std::optional<Backend> backend;
@@ -142,7 +142,7 @@ void say(std::string_view line) {
   std::fflush(stdout);
 }
 
-/// One seed, of what was asked for.
+/// One requested seed.
 stress::GraphReport simulate_one(bool runtime, SimulationOptions options) {
   return runtime ? stress::simulate_runtime(std::move(options))
                  : stress::simulate_graph(std::move(options));
@@ -181,8 +181,8 @@ int replay(std::uint64_t seed, bool runtime) {
   return report.status.ok() ? Exit::done : complain(Exit::failed, report.status.to_string());
 }
 
-/// Random work for the tensor runtime, by threads, until the time is over, Ctrl-C, or something
-/// breaks.
+/// Random work for the tensor runtime, by threads, until the time is over, Ctrl-C, or a broken
+/// invariant.
 int stress_runtime(const Options& options) {
   if (!options.trace.empty())
     return complain(Exit::misuse, "--trace is for tasks alone: leave --runtime or --trace out");
@@ -211,7 +211,7 @@ int stress_runtime(const Options& options) {
   complain(Exit::failed, fmt::format("{}\nbroken with seed {}, at some timing: {}", result.broken,
                                      result.last_seed, again));
   std::fflush(nullptr);
-  if (result.stuck) std::_Exit(Exit::failed);  // what is stuck cannot be waited for
+  if (result.stuck) std::_Exit(Exit::failed);  // stuck threads cannot be joined
   return Exit::failed;
 }
 
@@ -241,13 +241,13 @@ int stress_wide(const Options& options) {
                        "--seed {} --backend {}",
                        result.broken, result.last_seed, result.last_seed, wide.backend));
   std::fflush(nullptr);
-  if (result.stuck) std::_Exit(Exit::failed);  // what is stuck cannot be waited for
+  if (result.stuck) std::_Exit(Exit::failed);  // stuck threads cannot be joined
   return Exit::failed;
 }
 
-/// Random graphs of tasks until the time is over, Ctrl-C, or something breaks.
+/// Random graphs of tasks until the time is over, Ctrl-C, or a broken invariant.
 int stress_scheduler(const Options& options) {
-  if (options.runtime) set_log_level(LogLevel::off);  // failures are what this is about
+  if (options.runtime) set_log_level(LogLevel::off);  // failures are expected
   if (options.replay) return replay(*options.replay, options.runtime);
   if (options.sims) return simulate(options);
   if (options.runtime) return options.wide ? stress_wide(options) : stress_runtime(options);
@@ -260,7 +260,7 @@ int stress_scheduler(const Options& options) {
   soak.stop = &interrupted;
   soak.progress = say;
   say(fmt::format("seed {}", soak.seed));
-  set_log_level(LogLevel::off);  // failures are what this is about
+  set_log_level(LogLevel::off);  // failures are expected
   std::signal(SIGINT, [](int) { interrupted.store(true); });
   const stress::SoakResult result = stress::soak(soak);
   std::signal(SIGINT, SIG_DFL);
@@ -272,11 +272,11 @@ int stress_scheduler(const Options& options) {
              fmt::format("broken with seed {0}: heddle stress --seed {0}", result.last_seed));
   }
   std::fflush(nullptr);
-  if (result.stuck) std::_Exit(Exit::failed);  // what is stuck cannot be waited for
+  if (result.stuck) std::_Exit(Exit::failed);  // stuck threads cannot be joined
   return result.broken.empty() ? Exit::done : Exit::failed;
 }
 
-/// The settings first: a malformed variable is misuse, whatever is asked for.
+/// Checks the settings first: a malformed variable is misuse, whatever the command.
 template <class Command>
 int guarded(const Command& command) {
   try {
@@ -294,7 +294,7 @@ int guarded(const Command& command) {
     return complain(Exit::failed, error.what());
   }
 }
-/// Which was asked for; exits with misuse when none was.
+/// Runs the requested cache command; exits with misuse when none was given.
 int run_cache(const CLI::App& cache_app, const Options& options) {
   for (const CacheCommand& command : cache_commands) {
     if (*cache_app.get_subcommand(command.name))
@@ -353,15 +353,15 @@ int run(int argc, char** argv) {
       "which command? info, env, explain, cache, tune, demo or stress; see heddle --help");
 }
 
-/// Standard streams that are closed are opened, for nobody: their numbers must not become those of
-/// files that are opened later. Writing there fails as it would have.
+/// Opens closed standard streams on /dev/null: later files must not receive their numbers. Writing
+/// there fails as on a closed stream.
 void fill_standard_streams() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) == -1) static_cast<void>(::open("/dev/null", O_RDONLY));
   }
 }
 
-/// `code`, unless what was printed never arrived.
+/// `code`, unless the output could not be written.
 int after_writing(int code) {
   errno = 0;
   std::cout.flush();

@@ -59,7 +59,7 @@ std::size_t widest(const std::vector<Setting>& settings, std::string Setting::* 
   return width;
 }
 
-/// "gccjit:0, gccjit:1, ..., gccjit:63": no more than a line.
+/// "gccjit:0, gccjit:1, ..., gccjit:63": at most a line.
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t shown_max = 4;
   if (names.size() <= shown_max) return fmt::format("{}", fmt::join(names, ", "));
@@ -72,7 +72,7 @@ std::string processors(std::string_view backend, int width) {
   return width == 1 ? "a processor each" : fmt::format("{} processors each", width);
 }
 
-/// With what opening it says, which may be that its devices cannot be had.
+/// Includes the error of opening, for example that its devices are unavailable.
 BackendFacts opened(BackendFacts backend) {
   if (!backend.info.status.ok()) return backend;
   try {

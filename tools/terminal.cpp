@@ -8,7 +8,7 @@
 namespace heddle::tools {
 namespace {
 
-/// Set and not empty, as the convention says.
+/// Set and not empty, as in the convention.
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): one thread
   return value != nullptr && *value != '\0';

@@ -1,5 +1,5 @@
-// See allocation_count.hpp. In a file of its own, so that no call of operator new is inlined into
-// its users.
+// See allocation_count.hpp. A separate file, so that no call of operator new is inlined into its
+// users.
 #include "tools/bench/allocation_count.hpp"
 
 #include <atomic>
@@ -14,7 +14,7 @@ std::atomic<bool> counting{false};
 std::atomic<std::uint64_t> count{0};
 
 void count_if_wanted() noexcept {
-  // relaxed, both: whoever counts waits for the tasks that it counts, which orders this.
+  // relaxed, both: the counting thread waits for the counted tasks, which orders the accesses.
   if (counting.load(std::memory_order_relaxed)) count.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -50,7 +50,7 @@ std::uint64_t AllocationCount::so_far() const noexcept {
 
 }  // namespace heddle::bench
 
-// The forms of arrays call these.
+// The array forms call these.
 void* operator new(std::size_t bytes) {
   return heddle::bench::or_throw(heddle::bench::memory_of(bytes));
 }

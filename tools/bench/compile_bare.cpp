@@ -1,5 +1,5 @@
-// See compile_bare.hpp. libgccjit runs in a program of its own (compile_bare_gccjit.cpp), as its
-// users who fear for their process would have it, but warm.
+// See compile_bare.hpp. libgccjit runs in a separate program (compile_bare_gccjit.cpp), as for
+// users who protect their process from a crash, but warm.
 #include "tools/bench/compile_bare.hpp"
 
 #include <dlfcn.h>
@@ -25,7 +25,7 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::unavailable, what); }
 
-/// Runs a program to its good end, its output into `output`.
+/// Runs a program to a successful end, with its output in `output`.
 void run_command(const std::vector<std::string>& command, const fs::path& output) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));

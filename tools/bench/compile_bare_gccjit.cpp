@@ -1,6 +1,6 @@
-// bare-gccjit DIRECTORY NS: compiles each kernel NNN.loop there with libgccjit alone, one after
-// another, into NNN.so, loads it and looks it up; goes on for NS nanoseconds, and prints ns per
-// kernel. One kernel before that warms libgccjit up. A part of heddle-bench.
+// bare-gccjit DIRECTORY NS: compiles each kernel NNN.loop in DIRECTORY with libgccjit alone, in
+// sequence, into NNN.so, loads the library and looks up the kernel. Repeats for NS nanoseconds, and
+// prints ns per kernel. A first kernel, not counted, warms libgccjit up. A part of heddle-bench.
 #include <dlfcn.h>
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // Compiling: cold, with an empty slot in the kernel cache for each kernel, against the bare
-// toolchain with the same text; warm, from that cache, against the bare loader; and of a program
-// that is compiled already, against hashing what it says.
+// toolchain with the same text; warm, from that cache, against the bare loader; and of an already
+// compiled program, against hashing its text.
 #include <fmt/format.h>
 
 #include <memory>
@@ -25,7 +25,7 @@ constexpr std::size_t many = 50;
 /// A slice holds several compiles of one kernel, or one of fifty.
 constexpr nanoseconds cold_slice = std::chrono::milliseconds(250);
 
-/// Small kernels of several kinds. `salt` makes their texts those of no other set.
+/// Small kernels of several kinds. Each `salt` gives a set with different texts.
 std::vector<Program> programs(std::size_t count, int salt) {
   std::vector<Program> result;
   for (std::size_t k = 0; k < count; ++k) {

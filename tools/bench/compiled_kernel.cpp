@@ -21,7 +21,7 @@ Code compile(const std::string& backend, const Program& program, Schedule schedu
   return Backend::open(backend).compile(program, options);
 }
 
-/// A setup with its kernel, at an address that stays.
+/// A setup with its kernel, at a stable address.
 struct Bound {
   KernelSetup setup;
   CompiledKernel kernel;
@@ -29,7 +29,7 @@ struct Bound {
       : setup(std::move(made)), kernel(backend, setup) {}
 };
 
-/// Sums in another order, and other roundings of exp: allow for that and no more.
+/// Sums in a different order and different roundings of exp: the tolerance allows for these only.
 constexpr float relative_difference_max = 1e-4F;
 
 void require_same_results(const Bound& bound, const Alternative& other, const Prepared& prepared) {
@@ -40,7 +40,7 @@ void require_same_results(const Bound& bound, const Alternative& other, const Pr
   std::ranges::fill(result, -1.0F);
   prepared.time(1);
   if (prepared.fetch) prepared.fetch();
-  double magnitude = 0;  // that of all results: single ones may be differences of large numbers
+  double magnitude = 0;  // over all results: single results may be differences of large numbers
   for (const float each : result) magnitude += std::abs(double{each});
   const auto usual = static_cast<float>(magnitude / static_cast<double>(result.size()));
   for (std::size_t k = 0; k < generated.size(); ++k) {
@@ -53,7 +53,7 @@ void require_same_results(const Bound& bound, const Alternative& other, const Pr
   }
 }
 
-/// A row's two sides, made when it is first run.
+/// A row's two sides, made when the row first runs.
 class Pair {
  public:
   Pair(const KernelWorkload& workload, std::string backend, Alternative other)

@@ -1,5 +1,5 @@
-// Values that go from device to device, against what one thread, or two, need for the same bytes:
-// copies, sums with what is streamed, and sums over several devices.
+// Values that move from device to device, against one thread, or two, with the same bytes: copies,
+// sums with streamed values, and sums over several devices.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -64,7 +64,7 @@ HostArray values_of(std::size_t count) {
   return HostArray::uniform(ArrayType{f32, {static_cast<std::int64_t>(count)}}, 1);
 }
 
-/// What one thread does with as many bytes, where the device's worker runs.
+/// The same number of bytes moved by one thread, on the processor of the device's worker.
 Contender one_thread(
     const char* name, std::size_t bytes,
     const std::function<void(std::size_t count, const float* from, float* to)>& call) {
@@ -82,10 +82,10 @@ Contender one_thread(
 
 void copy_plainly(std::size_t count, const float* from, float* to) {
   std::memcpy(to, from, count * sizeof(float));
-  asm volatile("" ::"r"(to) : "memory");  // somebody reads it
+  asm volatile("" ::"r"(to) : "memory");  // prevents removal of the stores
 }
 
-/// By way of memory of its own.
+/// Through memory of its own.
 Contender copy_then_add(std::size_t bytes) {
   const HostArray between = values_of(bytes / sizeof(float));
   return one_thread("memcpy, then hand-written loop", bytes,
@@ -126,7 +126,7 @@ class AllReduce {
   std::optional<Replay> replay_;
 };
 
-/// One thread on each of two processors, each with a half of the elements.
+/// One thread on each of two processors, each with half of the elements.
 Contender two_threads(std::size_t parties, std::size_t count) {
   std::vector<HostArray> arrays;
   for (std::size_t k = 0; k < parties; ++k)

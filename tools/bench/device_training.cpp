@@ -1,5 +1,5 @@
-// A perceptron that is trained on one device and on two, against frameworks with as many threads,
-// and against threads that have nothing to do with each other.
+// A perceptron trained on one device and on two, against frameworks with as many threads, and
+// against independent threads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,8 @@
 namespace heddle::bench {
 namespace {
 
-constexpr double rate = 0.01;             // by which the mean of the gradients moves the parameters
+// factor from the mean of the gradients to the change of the parameters
+constexpr double rate = 0.01;
 constexpr std::size_t updates_timed = 4;  // between two waits
 
 /// Layers of a perceptron with ReLU and a softmax at the end, and the examples of an update.
@@ -121,10 +122,10 @@ class Perceptron {
   Shape shape_;
   KernelSetup setup_{Program("train"), {}, {}};
   std::vector<Layer> layers_;
-  std::vector<Tensor> examples_;  // in host memory that all devices read
+  std::vector<Tensor> examples_;  // in host memory read by all devices
 };
 
-/// The driver over some devices, each with its share of the examples.
+/// The driver over several devices, each with its share of the examples.
 class Trained {
  public:
   Trained(const Perceptron& perceptron, std::int64_t devices) {
@@ -163,7 +164,7 @@ class Trained {
   std::vector<float> bias_;
 };
 
-/// Two devices, each of which trains a perceptron of its own with half of the examples.
+/// Two devices, each training its own perceptron with half of the examples.
 class Apart {
  public:
   explicit Apart(const Perceptron& perceptron) {
@@ -194,14 +195,14 @@ class Apart {
   std::vector<std::vector<Routine>> routines_;
 };
 
-/// What one workload has in common, made when a row first runs.
+/// Shared state of one workload, made when a row first runs.
 struct Training {
   std::optional<Perceptron> perceptron;
   std::optional<Trained> trained;
   std::optional<Apart> apart;
 };
 
-/// Throws internal unless both have the same after an update, but for rounding.
+/// Throws internal unless both have the same values after an update, up to rounding.
 void require_same(const std::vector<float>& ours, std::span<const float> theirs,
                   const std::string& rival) {
   for (std::size_t k = 0; k < ours.size(); ++k) {

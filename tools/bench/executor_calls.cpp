@@ -1,6 +1,5 @@
-// What calls of an executor cost once their types are compiled: on the host, from the call to the
-// result, and by two threads at once. Their kernel adds arrays of four numbers, so that all that is
-// seen is the rest.
+// The cost of executor calls with compiled types: on the host, from the call to the result, and by
+// two threads at once. The kernel adds arrays of four numbers, so that the overhead dominates.
 #include <fmt/format.h>
 
 #include <array>
@@ -27,7 +26,7 @@ namespace {
 
 const Dims dims{4};
 
-/// What is called.
+/// The called function.
 struct Sum {
   template <class... Nodes>
   Node operator()(const Nodes&... x) const {
@@ -85,7 +84,7 @@ class Calls {
   Routine routine_ = link();
 };
 
-/// What the goal allows to a call and the wait for its result, in tasks; the rest is the gauge's.
+/// The goal's limit for a call and the wait for its result, in tasks; the gauge gives the rest.
 constexpr double tasks_allowed = 1.2;
 
 double beyond_a_task(const Calls<2>& calls) {
@@ -99,8 +98,8 @@ double beyond_a_task(const Calls<2>& calls) {
   return beyond.percentile(0.5);
 }
 
-/// A thread on the worker's processor, asleep while it has no job. One for all slices: a device is
-/// fastest for the first thread that calls on it again and again.
+/// A thread on the worker's processor, asleep while it has no job. One thread for all slices: a
+/// device is fastest for the first thread that calls it repeatedly.
 class Helper {
  public:
   Helper() = default;
@@ -131,7 +130,7 @@ class Helper {
   std::jthread thread_{[this] { run(); }};
 };
 
-/// A device for each of two threads, which run what they submit themselves.
+/// A device for each of two threads, which run the tasks that they submit.
 class InlineCalls {
  public:
   InlineCalls() {
@@ -142,7 +141,8 @@ class InlineCalls {
     }
   }
 
-  /// By so many threads at once, each on a processor and a device of its own; ns for one call.
+  /// With the given number of threads at once, each on its own processor and device; ns for one
+  /// call.
   [[nodiscard]] double time(nanoseconds length, std::size_t threads) {
     std::atomic<std::size_t> ready{0};
     std::array<double, 2> speeds{};
@@ -183,7 +183,7 @@ Contender contender(const char* name, Kind kind, const MadeOnce<Made>& made,
           }};
 }
 
-/// Against each framework, called with as many arrays, and PyTorch's compiled functions too.
+/// Against each framework, called with as many arrays, and against PyTorch's compiled functions.
 template <std::size_t n>
 void add_frameworks(Against& against, const MadeOnce<Calls<n>>& calls, const char* program,
                     bool compiled) {

@@ -1,6 +1,5 @@
-// Calls of an executor that give it the state they go on from, which its result then lies in: what
-// they cost on the host where the state is small, and where it is large, against a loop that
-// overwrites it.
+// Executor calls that donate the state and receive the next state in the same memory: host time for
+// a small state, and time for a large state against a loop that overwrites the state.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,7 +29,7 @@ struct Step {
   Node operator()(const Node& x) const { return x * kept + added; }
 };
 
-/// An executor's updates of an array of so many elements.
+/// An executor's updates of an array with the given number of elements.
 template <std::int64_t count>
 class Updates {
  public:
@@ -38,7 +37,7 @@ class Updates {
 
   [[nodiscard]] const Device& device() const { return device_; }
   void update() { state_ = step_(donate(state_)); }
-  /// What an update makes of these.
+  /// The result of an update of these values.
   [[nodiscard]] std::vector<float> updated(const HostArray& values) const {
     const Array state(device_, values);
     return step_(donate(state)).template values<float>();
@@ -53,7 +52,7 @@ class Updates {
       device_.await();
     });
   }
-  /// What more memory was ever in use meanwhile than the state takes.
+  /// The greatest additional memory in use during the updates, beyond the state.
   [[nodiscard]] double new_bytes() {
     device_.await();
     const std::uint64_t before = device_.statistics().bytes_in_use;
@@ -99,7 +98,7 @@ class RoutineUpdates {
   Routine routine_ = link();
 };
 
-/// What one thread does with as many elements, where the device's worker runs.
+/// The same number of elements updated by one thread, on the processor of the device's worker.
 Contender plain_loop() {
   const auto values = std::make_shared<std::optional<HostArray>>();
   return {hand_written, Kind::limit, [values](nanoseconds length, Samples& samples) {
@@ -147,8 +146,8 @@ void add_donation_rows(std::vector<Row>& rows) {
             [small] { return allocations_per_call(small->device(), [&] { small->update(); }); }});
 
   const MadeOnce<Updates<large_elements>> large;
-  // Twice the memory would be found by nobody who looks at the time alone. Before the other rows:
-  // they make more states on this device.
+  // Time alone would not reveal a doubled use of memory. Runs before the other rows, which make
+  // more states on this device.
   rows.push_back(Gauge{"donation", "donated update, 64 MiB, new memory", "update", "heddle",
                        Unit::bytes, [large] { return large->new_bytes(); }});
   Against of_many(rows, {"donation",

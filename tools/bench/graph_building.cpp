@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t traced_nodes = 10'000;
 
-/// Products, norms and elementwise operations until there are enough.
+/// Products, norms and elementwise operations up to the given number of nodes.
 Node deep(const Node& x) {
   Node y = x;
   for (int k = 0; k < 2'200; ++k) {
@@ -39,7 +39,7 @@ double tracing() {
   return ns;
 }
 
-/// So many blocks, one after the other, and nothing between them: equal layers.
+/// The given number of blocks, one after another, without operations in between: equal layers.
 Program blocks(int count) {
   const Graph g(fmt::format("blocks_{}", count));
   Node x = g.parameter("x", {f32, {block_tokens, block_width}});
@@ -48,7 +48,7 @@ Program blocks(int count) {
   return g.program().program;
 }
 
-/// Without a cache, so that each compilation is a whole one.
+/// Without a cache, so that each compilation is complete.
 Backend uncached(const std::string& name) {
   BackendOptions options;
   options.name = name;

@@ -15,10 +15,10 @@
 namespace heddle::bench {
 namespace {
 
-/// A pair during which the gauge changed by more than this saw two machines.
+/// A pair during which the gauge changed by more than this ran under different conditions.
 constexpr double gauge_change_max = 1.3;
-/// At most so many attempts for each wanted pair; a machine that never holds still ends the case
-/// with what there is.
+/// Limit of attempts for each wanted pair; on an unsteady machine the case ends with the pairs
+/// found so far.
 constexpr int attempts_factor = 4;
 
 double percentile_of(std::vector<double> values, double share) {
@@ -74,7 +74,7 @@ double gauge_ping_pong() {
   if (processors().size() < 2) return 0;
   PingPong ping_pong(worker_processor);
   for (int k = 0; k < 500; ++k) ping_pong.round_trip();
-  std::vector<double> parts;  // the median of parts shrugs off an interrupt
+  std::vector<double> parts;  // the median of parts is robust against an interrupt
   for (int part = 0; part < 9; ++part) {
     const auto start = Clock::now();
     for (int k = 0; k < 400; ++k) ping_pong.round_trip();
@@ -86,7 +86,7 @@ double gauge_ping_pong() {
 double gauge_scaling() {
   if (processors().size() < 2) return 1;
   constexpr auto length = std::chrono::milliseconds(5);
-  // The best of some rounds: other programs slow rounds down, and nothing makes them faster.
+  // The best of several rounds: other programs can only slow rounds down.
   double alone = 0, together = 0;
   for (int round = 0; round < 5; ++round) {
     alone = std::max(alone, arithmetic_speed(length));
@@ -124,7 +124,7 @@ Result measure(const Case& which, const Plan& plan) {
   which.subject.slice(which.slice / 4, warming);
   which.anchor.slice(which.slice / 4, warming);
 
-  // What the first slices prepare (arrays, kernels, other processes) is outside the time.
+  // The preparation by the first slices (arrays, kernels, other processes) is outside the time.
   const auto end = Clock::now() + std::chrono::duration_cast<nanoseconds>(
                                       std::chrono::duration<double>(plan.seconds_max));
   double before = gauge_ping_pong();

@@ -39,7 +39,7 @@ struct Workload {
   const char* name;
   const char* group;
   void (*add_rows)(std::vector<Row>& rows);
-  const char* also = "";  ///< another group that it belongs to
+  const char* also = "";  ///< a second group of the row
 };
 constexpr Workload workloads[] = {
     {"idle", "scheduler", add_idle_rows},
@@ -98,7 +98,7 @@ bool chosen(const Workload& workload, const std::string& name) {
   return name == "all" || name == workload.group || name == workload.also || name == workload.name;
 }
 
-/// For CLI11: empty, or what is wrong with the name.
+/// For CLI11: empty, or the error of the name.
 std::string check_name(const std::string& name) {
   const auto matches = [&name](const Workload& w) { return chosen(w, name); };
   if (std::ranges::any_of(workloads, matches)) return {};
@@ -123,7 +123,7 @@ std::vector<Row> chosen_rows(const Options& options) {
   return rows;
 }
 
-/// On stderr: what the figures to come lack.
+/// On stderr: limitations of the figures that follow.
 void warn(const Options& options) {
   bool threads = false, kernels = false;
   for (const Workload& workload : chosen_workloads(options)) {
@@ -149,14 +149,14 @@ void warn(const Options& options) {
   }
 }
 
-/// Rows against frameworks are there for those alone that a Python was named for.
+/// Rows against frameworks exist only for frameworks with a named Python.
 bool is_of_absent_framework(const Goal& goal) {
   return std::ranges::any_of(frameworks(), [&goal](const Framework& each) {
     return each.python.empty() && goal.anchor.starts_with(each.name);
   });
 }
 
-/// Throws internal when a goal is for no row that there may be.
+/// Throws internal when a goal matches no possible row.
 void check_goals(std::span<const Result> rows) {
   for (const Goal& goal : goals()) {
     if (goal.workload == every_row) continue;
@@ -191,7 +191,7 @@ double load_before() {
   return load;
 }
 
-/// A rival that is built in and cannot be started here costs its rows, not the others.
+/// A built-in rival that cannot be started here loses its rows; other rivals are measured.
 template <class Which>
 void measure_or_leave_out(const Which& which, const Plan& plan, std::vector<Result>& results) {
   const Result head = head_of(which);
@@ -216,7 +216,8 @@ int run(const Options& options) {
   Machine machine{processors().size(), load_before(), gauge_ping_pong(), gauge_scaling()};
   std::vector<Result> results;
   for (Row& waiting : rows) {
-    const Row now = std::exchange(waiting, {});  // what it holds goes when it is done
+    // the row's resources are freed when the row is done
+    const Row now = std::exchange(waiting, {});
     std::visit([&](const auto& which) { measure_or_leave_out(which, options.plan, results); }, now);
   }
   for (const Framework& each : frameworks()) {
@@ -256,7 +257,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  // A framework's process that is gone is an error of its row, where its answer is missing.
+  // A framework's process that has died is an error of its row, where its answer is missing.
   std::signal(SIGPIPE, SIG_IGN);
   try {
     return options.list ? heddle::bench::list() : heddle::bench::run(options);

@@ -1,5 +1,5 @@
-// relu(a * b + c) * d: five streams, nothing to reuse. From L1 it measures the code, from memory
-// the machine.
+// relu(a * b + c) * d: five streams, no reuse. From L1 the row measures the code, from memory the
+// machine.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void plain_map(const KernelSetup& made) {
                     made.data(4));
 }
 
-/// Past the caches where the arrays do not fit there.
+/// Past the caches where the arrays do not fit into them.
 template <bool stream>
 void limit(const KernelSetup& made) {
   limit_elementwise(count_of(made), made.data(0), made.data(1), made.data(2), made.data(3),

@@ -1,4 +1,4 @@
-// Graphs: programs that there are by statements too, and those that only graphs have words for.
+// Graphs: programs that statements can express too, and programs that only graphs can express.
 #include <cstdint>
 #include <string>
 
@@ -21,7 +21,7 @@ constexpr std::int64_t heads = 8, tokens = 512, depth = 64;
 
 constexpr const char* by_statements = "heddle, by statements";
 
-/// The program of a graph that is whole, with memory for its parameters; whole numbers below
+/// The program of a complete graph, with memory for its parameters; whole numbers are below
 /// `below`.
 KernelSetup graph_setup(const Graph& graph, const Node& result, std::int64_t below = 1) {
   graph.finish({result});

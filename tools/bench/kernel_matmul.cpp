@@ -1,5 +1,5 @@
-// c = a b, square: how well the schedule of a contraction uses registers and caches. Both
-// alternatives that know the processor are there: its peak, and a library written by hand.
+// c = a b, square: how well the schedule of a contraction uses registers and caches. Two
+// alternatives know the processor: the peak, and a library written by hand.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void add_matmul_rows(std::vector<Row>& rows) {
     const std::int64_t count = std::int64_t{n} * n * n;
     std::vector<Alternative> others = multiply_add_limits(count);
     others.push_back(openblas({n, n, n}));
-    // The naive nest takes seconds where sizes grow.
+    // The naive nest takes seconds for large sizes.
     if (n == 128 || n == 512) others.push_back(in_process("plain C++ loop", Kind::rival, plain));
     add_kernel_rows(rows, {"matmul", fmt::format("matmul {0}x{0}", n), calls_for(count),
                            [n] { return product_of({n, n, n}); }, others});

@@ -1,5 +1,5 @@
-// Sums, softmax and layernorm over rows of a matrix larger than the caches, and its transpose: what
-// memory allows is the limit.
+// Sums, softmax and layernorm over rows of a matrix larger than the caches, and its transpose:
+// memory bandwidth is the limit.
 #include <cstdint>
 
 #include "tools/bench/cases.hpp"

@@ -1,5 +1,5 @@
-// Kernels as users run them, from schedule to event, on one processor and on all of them: the table
-// of programs and shapes at its end is what a person reads first. Rivals have as many threads.
+// Kernels as users run them, from schedule to event, on one processor and on all processors: the
+// table of programs and shapes at the end is the main result. Rivals have as many threads.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -54,7 +54,7 @@ Shape vector(const char* name, Make make, std::int64_t count, std::size_t moved 
           moved * static_cast<std::size_t>(count) / 2};
 }
 
-/// Sizes that are usual, and odd ones.
+/// Usual sizes, and odd sizes.
 std::vector<Shape> shapes() {
   return {
       product(512, 512, 512),
@@ -83,7 +83,7 @@ std::vector<Shape> shapes() {
   };
 }
 
-/// A program on a device of `width` processors, with values of its own.
+/// A program on a device of `width` processors, with its own values.
 class Whole {
  public:
   Whole(KernelSetup setup, int width)
@@ -166,7 +166,7 @@ Contender kernel_alone(const Shape& shape) {
           }};
 }
 
-/// A copy past the caches that moves as many bytes, by so many threads.
+/// A copy past the caches that moves as many bytes, with the given number of threads.
 Contender copying(std::size_t count, int threads) {
   struct Arrays {
     std::vector<float> from, to;
@@ -206,7 +206,7 @@ Contender copying(std::size_t count, int threads) {
           }};
 }
 
-/// Each framework once for all rows of a width: starting one takes seconds.
+/// Each framework starts once for all rows of a width: a start takes seconds.
 struct Rivals {
   int threads;
   std::vector<Alternative> frameworks = framework_alternatives(threads);

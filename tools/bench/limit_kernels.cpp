@@ -20,7 +20,7 @@ bool limits_are_written() noexcept {
 #endif
 }
 
-// In registers by name: a compiler spills arrays of sums.
+// Named registers: a compiler spills arrays of sums.
 void limit_multiply_adds([[maybe_unused]] std::size_t rounds) {
 #ifdef __AVX512F__
   asm volatile("vpxord %%zmm30, %%zmm30, %%zmm30" : : : "xmm30");
@@ -41,7 +41,8 @@ void limit_multiply_adds([[maybe_unused]] std::size_t rounds) {
 #endif
 }
 
-// A tile of 12 x 2 vectors: a row of b, and an element of a in all lanes for each two of them.
+// A tile of 12 x 2 vectors: a row of b, and an element of a broadcast to all lanes for each two
+// vectors.
 void limit_multiply_adds_from_cache([[maybe_unused]] std::size_t rounds) {
 #ifdef __AVX512F__
   alignas(64) static const auto factors = [] {
@@ -197,7 +198,8 @@ void limit_layernorm(std::size_t rows, std::size_t columns, const float* x, cons
 
 namespace {
 
-/// A block of 16 x 16: pairs of elements, then of pairs, change places within 16 bytes; then these.
+/// A block of 16 x 16: pairs of elements, then pairs of pairs, are swapped within 16 bytes, then
+/// the 16-byte groups.
 inline void transpose_block(std::size_t side, const float* x, float* out) {
   __m512 a[lanes], b[lanes];
   for (std::size_t k = 0; k < lanes; k += 2) {
@@ -230,7 +232,7 @@ inline void transpose_block(std::size_t side, const float* x, float* out) {
 }  // namespace
 
 void limit_transpose(std::size_t side, const float* x, float* out) {
-  constexpr std::size_t page = 1024;  // so many rows are written, each in pages of its own
+  constexpr std::size_t page = 1024;  // rows written at a time, each in different pages
   for (std::size_t first = 0; first < side; first += page) {
     for (std::size_t i = 0; i < side; i += 2 * lanes) {
       for (std::size_t j = first; j < std::min(side, first + page); j += lanes) {
@@ -304,7 +306,7 @@ void limit_update(std::size_t count, float a, float b, float* x) {
   for (std::size_t k = 0; k < count; ++k) x[k] = x[k] * a + b;
 }
 
-// A line of each array at a time, so that each is read and written once.
+// A line of each array at a time, so that each line is read and written once.
 void limit_all_reduce(std::size_t count, std::span<float* const> arrays) {
   constexpr std::size_t line = 64;
   for (std::size_t at = 0; at < count; at += line) {

@@ -1,5 +1,6 @@
-// What it costs to take a block that the pool has and to give it back, against allocators that
-// everybody has. One thread. mimalloc is opened, not linked: linked it would be everybody's malloc.
+// The cost of taking a block that the pool has and of giving it back, against common allocators.
+// One thread. mimalloc is opened, not linked: a linked mimalloc would replace malloc for the whole
+// process.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -14,7 +15,7 @@
 namespace heddle::bench {
 namespace {
 
-constexpr std::size_t pairs = 256;  // between two looks at the clock
+constexpr std::size_t pairs = 256;  // between two readings of the clock
 
 void somebody_uses(void* data) { asm volatile("" ::"r"(data) : "memory"); }
 

@@ -1,5 +1,5 @@
-// What a pool of memory saves: writing a block that was just got from the system against writing
-// one that is already there.
+// The benefit of a memory pool: writing a block fresh from the system against writing a reused
+// block.
 #include <sys/mman.h>
 
 #include <cstring>
@@ -24,7 +24,7 @@ class Block {
   ~Block() { munmap(data_, block_bytes); }
   void write() const {
     std::memset(data_, 1, block_bytes);
-    asm volatile("" ::"r"(data_) : "memory");  // somebody reads it
+    asm volatile("" ::"r"(data_) : "memory");  // prevents removal of the stores
   }
 
  private:

@@ -36,7 +36,7 @@ void pin_this_thread(int k) {
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(processors()[static_cast<std::size_t>(k) % processors().size()], &one);
-  // Refused (a mask changed under us): the measurement is noisier, not wrong.
+  // A refusal (the mask changed meanwhile) makes the measurement noisier, not wrong.
   static_cast<void>(sched_setaffinity(0, sizeof one, &one));
 }
 

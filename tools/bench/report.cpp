@@ -15,7 +15,7 @@
 namespace heddle::bench {
 namespace {
 
-/// Three digits and the largest unit that leaves one before the point.
+/// Three digits and the largest unit with at least one digit before the point.
 template <std::size_t N>
 std::string scaled_text(double value, double step, const std::array<const char*, N>& units) {
   std::size_t unit = 0;
@@ -39,7 +39,7 @@ std::string value_text(double value, Unit unit) {
   return fmt::format("{:.2f}", value);
 }
 
-/// The JSON's word for it.
+/// The name of the value in JSON.
 const char* unit_name(Unit unit) {
   return std::array{"ns", "bytes", "percent", "ratio", "count"}[static_cast<std::size_t>(unit)];
 }
@@ -59,7 +59,7 @@ std::string ratio_text(const Result& result) {
                      result.ratio.high);
 }
 
-/// How far apart the two processors were while the row ran.
+/// The distance of the two processors while the row ran.
 std::string placement_text(const Result& result) {
   const Figure& met = result.ping_pong;
   return met.median > 0 ? fmt::format("{:.0f} ({:.0f}..{:.0f}) ns", met.median, met.low, met.high)

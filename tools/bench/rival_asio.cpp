@@ -1,5 +1,5 @@
-// The rival in network programs: Boost.Asio. A thread_pool(1), told by its size that one thread
-// runs it, and post(), as its documentation has it for work in the background.
+// The rival from network programs: Boost.Asio. A thread_pool(1), whose size says that one thread
+// runs it, and post(), as documented for background work.
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 

@@ -1,5 +1,4 @@
-// The rival everybody writes first: a deque of std::function behind a mutex and a condition
-// variable.
+// The simplest rival: a deque of std::function behind a mutex and a condition variable.
 #include <condition_variable>
 #include <deque>
 #include <functional>

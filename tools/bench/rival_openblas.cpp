@@ -30,7 +30,8 @@ Library find() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
   if (openblas_core() != nullptr) setenv("OPENBLAS_CORETYPE", openblas_core(), 0);
   setenv("OPENBLAS_NUM_THREADS", "1", 1);  // NOLINT(concurrency-mt-unsafe): one thread
-  // Its threads look for work for 2^20 cycles, not 2^26: they would be there in heddle's slices.
+  // OpenBLAS threads look for work for 2^20 cycles, not 2^26: otherwise they would disturb heddle's
+  // slices.
   setenv("OPENBLAS_THREAD_TIMEOUT", "20", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   void* const library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return {};
@@ -69,7 +70,7 @@ const char* openblas_core() {
 
 Alternative openblas(const BlasProduct& product, int threads) {
   const auto prepare = [product, threads](const KernelSetup& made) {
-    const Unpinned while_starting;  // its threads may run where this one may
+    const Unpinned while_starting;  // OpenBLAS threads inherit the processors of this thread
     blas().set_threads(threads);
     return in_process([product, threads, &made] {
       blas().set_threads(threads);

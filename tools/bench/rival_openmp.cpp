@@ -1,8 +1,8 @@
-// OpenMP tasks, in a team of two: the host is its first thread and makes tasks, the second waits in
-// the barrier at the region's end and runs them. That is the documented shape (single producer); a
-// thread that makes tasks may also run some at once, as gcc's library does when many are queued, so
-// the host helps. Every slice has a region of its own, after which the second thread is sent away:
-// it would spin.
+// OpenMP tasks, in a team of two: the host is the first thread and makes tasks, the second thread
+// waits in the barrier at the region's end and runs them. This is the documented shape (single
+// producer). A thread that makes tasks may also run some at once, as gcc's library does when many
+// are queued, so the host helps. Every slice has its own region, and ends the second thread
+// afterwards, because it would spin.
 #include <omp.h>
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* name = "OpenMP task (host helps)";
 
-/// Runs body() on the host while another thread is there for tasks.
+/// Runs body() on the host while a second thread runs tasks.
 template <class Body>
 double in_team(const Body& body) {
   double ns = 0;
@@ -87,7 +87,7 @@ Contender fan() {
               std::uint64_t expected = 0;
               return timed_operations(length, samples, [&] {
                 expected += fan_width + 2;
-                ended.add();  // the task before all is where the host is
+                ended.add();  // the previous task runs on the host's thread
                 for (int k = 0; k < fan_width; ++k) {
 #pragma omp task shared(ended)
                   ended.add();
@@ -107,7 +107,7 @@ Rival openmp_rival() {
   rival.submit = submit();
   rival.round_trip = round_trip();
   rival.parked = parked();
-  rival.fan = fan();  // no hops: where a task runs is not for the program to say
+  rival.fan = fan();  // no hops: an OpenMP program does not choose the thread of a task
   return rival;
 }
 

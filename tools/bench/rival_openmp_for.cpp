@@ -1,5 +1,5 @@
-// OpenMP's parallel for, in teams of two: the host is one of them. Rows that cost the same are cut
-// in two; those that do not are handed out by its guided schedule.
+// OpenMP's parallel for, in teams of two that include the host. Rows of equal cost are split in
+// two; rows of unequal cost use the guided schedule.
 #include <omp.h>
 
 #include "tools/bench/processors.hpp"
@@ -23,7 +23,7 @@ void share_guided(RowLoop& loop) {
   for (std::size_t row = 0; row < rows; ++row) loop.run(row);
 }
 
-/// A slice starts the second thread, and sends it away: it would spin.
+/// A slice starts the second thread, and ends it afterwards, because it would spin.
 Contender loops(RowCost cost, void (*share)(RowLoop& loop)) {
   return {name, Kind::rival, [cost, share](nanoseconds length, Samples& samples) {
             {

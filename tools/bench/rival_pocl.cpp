@@ -1,7 +1,7 @@
-// The rival of the OpenCL world: PoCL on the processor, an in-order queue and a kernel that counts
-// its runs; one worker thread, bound by starting PoCL while the host is on the worker's processor.
-// It starts once in a process and sleeps while it has nothing to do. Its cache goes to a temporary
-// folder: nothing is left in the user's home.
+// The OpenCL rival: PoCL on the processor, an in-order queue and a kernel that counts its runs; one
+// worker thread, bound by starting PoCL while the host is on the worker's processor. PoCL starts
+// once per process and sleeps while idle. Its cache goes to a temporary folder, so that the user's
+// home stays unchanged.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ struct Runtime {
   Runtime() {
     setenv("POCL_CACHE_DIR", cache.path().c_str(), 1);
     setenv("POCL_MAX_PTHREAD_COUNT", "1", 1);
-    pin_this_thread(worker_processor);  // threads inherit it
+    pin_this_thread(worker_processor);  // PoCL's threads inherit the processor
     device = find_device();
     cl_int code = CL_SUCCESS;
     context.reset(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code));
@@ -96,7 +96,7 @@ struct Runtime {
             "clEnqueueWriteBuffer");
     return queue;
   }
-  /// `done`, where given, gets the event of its end.
+  /// `done`, where given, receives the event of the kernel's end.
   void enqueue(const Queue& queue, const Event* after = nullptr, Event* done = nullptr) const {
     constexpr std::size_t one = 1;
     const cl_event before = after != nullptr ? after->get() : nullptr;
@@ -179,7 +179,8 @@ Contender parked(const Lazy& lazy) {
           }};
 }
 
-/// Two queues that wait for each other's events. One thread serves both: no hop between threads.
+/// Two queues that wait for the other queue's events. One thread serves both: no hop between
+/// threads.
 Contender awaited_hop(const Lazy& lazy) {
   return {"PoCL, two queues, one thread", Kind::rival,
           [lazy](nanoseconds length, Samples& samples) {

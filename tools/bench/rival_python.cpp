@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A temporary directory, removed with all that is in it.
+/// A temporary directory, removed with its contents.
 class Directory {
  public:
   Directory() {
@@ -55,7 +55,7 @@ class Directory {
   fs::path path_;
 };
 
-/// A Python process that answers lines by lines.
+/// A Python process that answers each line with a line.
 class Python {
  public:
   Python(const Framework& framework, int threads) {
@@ -73,7 +73,7 @@ class Python {
   Python(const Python&) = delete;
   Python& operator=(const Python&) = delete;
   ~Python() {
-    to_.reset();  // the end of its input ends it
+    to_.reset();  // closing its input ends the process
     from_.reset();
     if (process_ > 0) waitpid(process_, nullptr, 0);
   }
@@ -83,7 +83,7 @@ class Python {
     std::fflush(to_.get());
     return read_line();
   }
-  /// Without its end; empty when the process is gone.
+  /// Without the line's end; empty when the process is gone.
   std::string read_line() {
     std::string line;
     for (int c = std::fgetc(from_.get()); c != EOF && c != '\n'; c = std::fgetc(from_.get()))
@@ -100,8 +100,8 @@ class Python {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
 
-  /// What the process is told, whatever this one was: how many threads, and memory that is reused.
-  /// The user's choice of OpenBLAS's kernels stays.
+  /// Settings given to the process, whatever this process has: the number of threads, and reuse of
+  /// memory. The user's choice of OpenBLAS's kernels stays.
   static std::vector<std::string> variables(int threads) {
     std::vector<std::string> chosen{
         fmt::format("OMP_NUM_THREADS={}", threads),
@@ -112,7 +112,7 @@ class Python {
         "MALLOC_MMAP_MAX_=0",
         "MALLOC_TRIM_THRESHOLD_=17179869184",
     };
-    // PyTorch multiplies by OpenBLAS.
+    // PyTorch multiplies through OpenBLAS.
     if (std::getenv("OPENBLAS_CORETYPE") == nullptr && openblas_core() != nullptr)
       chosen.push_back(fmt::format("OPENBLAS_CORETYPE={}", openblas_core()));
     for (char** at = environ; *at != nullptr; ++at) {
@@ -125,7 +125,7 @@ class Python {
   }
 
   void start(const Framework& framework, int threads, int input, int output) {
-    std::optional<Unpinned> on_all;  // it inherits where it may run
+    std::optional<Unpinned> on_all;  // the process inherits the permitted processors
     if (threads > 1) on_all.emplace();
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -152,14 +152,14 @@ class Python {
   pid_t process_ = 0;
 };
 
-/// A framework's process, for several rows in turn; started by the first.
+/// A framework's process, used by several rows in turn; started by the first row.
 class FrameworkProcess {
  public:
   FrameworkProcess(Framework& framework, int threads) : framework_(framework), threads_(threads) {}
 
   [[nodiscard]] const char* name() const { return framework_.name; }
-  /// Until its threads sleep: OpenMP's look for work for some milliseconds after each call, on
-  /// processors that the other side of a row is about to use.
+  /// Waits until the process's threads sleep: OpenMP threads look for work for some milliseconds
+  /// after each call, on processors that the other side of a row is about to use.
   void leave_processors() const {
     if (threads_ > 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -185,7 +185,7 @@ class FrameworkProcess {
   std::unique_ptr<Python> python_;
 };
 
-/// What the process runs from here on, for one row.
+/// The program of the process from here on, for one row.
 class FrameworkRow {
  public:
   FrameworkRow(std::shared_ptr<FrameworkProcess> process, const KernelSetup& setup)
@@ -238,12 +238,12 @@ void require_same(std::span<const float> ours, std::span<const float> theirs,
   }
 }
 
-/// A program that a framework runs, with what it runs on.
+/// A program run by a framework, with its process.
 struct Running {
   explicit Running(KernelSetup made) : setup(std::move(made)) {}
   KernelSetup setup;
   Prepared prepared;
-  double ns = 0;  ///< that a call takes, or so
+  double ns = 0;  ///< approximate time of a call
 };
 
 }  // namespace
@@ -279,7 +279,7 @@ Contender framework_contender(const Alternative& framework, std::function<Kernel
               const std::vector<float> expected = ours(running->setup);
               running->prepared = framework.prepare(running->setup);
               if (running->prepared.fetch) {
-                running->prepared.fetch();  // of its first run
+                running->prepared.fetch();  // of the first run
               } else {
                 running->prepared.time(1);
               }

@@ -1,7 +1,8 @@
-// The rival of heterogeneous computing: StarPU, codelets that do next to nothing, on one worker
-// bound to the worker's processor (two for hops), scheduled by `eager` (one queue, the lightest).
-// Its start takes long, so it runs through all slices that need as many workers, and sleeps between
-// them (starpu_pause). Told to write nothing: neither to the terminal nor into the user's home.
+// The rival from heterogeneous computing: StarPU, with nearly empty codelets, on one worker bound
+// to the worker's processor (two workers for hops), scheduled by `eager` (one queue, the lightest
+// policy). A start takes long, so StarPU runs through all slices that need as many workers, and
+// sleeps between them (starpu_pause). StarPU is configured to write neither to the terminal nor
+// into the user's home.
 #include <starpu.h>
 #include <stdlib.h>
 
@@ -25,7 +26,7 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
   ~Runtime() { stop(); }
 
-  /// Awake, with so many workers, the last of them on the worker's processor.
+  /// Wakes StarPU with the given number of workers, the last of them on the worker's processor.
   void wake(int workers) {
     if (workers_ == workers) return starpu_resume();
     stop();
@@ -37,8 +38,9 @@ class Runtime {
   void start(int workers) {
     setenv("STARPU_HOME", home_.path().c_str(), 1);
     setenv("STARPU_SILENT", "1", 1);
-    setenv("STARPU_WORKERS_NOBIND", "1", 1);   // they are bound below, as everybody's
-    setenv("HWLOC_COMPONENTS", "-opencl", 1);  // would start PoCL, with other settings than ours
+    setenv("STARPU_WORKERS_NOBIND", "1", 1);  // the rival binds workers below
+    // hwloc would start PoCL, with settings that differ from the PoCL rival's
+    setenv("HWLOC_COMPONENTS", "-opencl", 1);
     starpu_conf conf;
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
@@ -107,7 +109,7 @@ Contender submit_contender(const std::shared_ptr<Runtime>& runtime) {
   return {name, Kind::rival, [runtime](nanoseconds length, Samples& samples) {
             constexpr std::size_t batch = 2000;
             const Awake awake(*runtime, 1);
-            std::uint64_t ran = 0;  // the worker's
+            std::uint64_t ran = 0;  // written by the worker
             std::uint64_t submitted = 0;
             const double ns = timed_loop(length, batch, [&](std::size_t count) {
               const auto start = Clock::now();
@@ -121,7 +123,7 @@ Contender submit_contender(const std::shared_ptr<Runtime>& runtime) {
           }};
 }
 
-/// A synchronous task: submitting it waits for its end.
+/// A synchronous task: submission waits for the task's end.
 void submit_and_wait(std::uint64_t& ran) {
   starpu_task* const task = new_task(codelet(0), ran);
   task->synchronous = 1;
@@ -154,7 +156,7 @@ Contender parked(const std::shared_ptr<Runtime>& runtime) {
           }};
 }
 
-/// Tasks that write one handle, so that they run one after the other, on two workers in turn.
+/// Tasks that write one handle, and therefore run one after another, on two workers in turn.
 Contender awaited_hop(const std::shared_ptr<Runtime>& runtime) {
   return {name, Kind::rival, [runtime](nanoseconds length, Samples& samples) {
             constexpr std::size_t hops = 1000;

@@ -1,5 +1,5 @@
-// The rival in wide use: oneTBB, task_arena::enqueue, which its documentation has for tasks that
-// the submitting thread does not wait for.
+// The widely used rival: oneTBB, task_arena::enqueue, documented for tasks that the submitting
+// thread does not wait for.
 #include "tools/bench/rival_tbb.hpp"
 #include "tools/bench/worker_rival.hpp"
 
@@ -34,8 +34,8 @@ class TbbWorker {
 
 Rival tbb_arena_rival() {
   Rival rival = worker_rival<TbbWorker>();
-  rival.fan = {};   // the flow graph's
-  rival.open = {};  // its threads outlive arenas
+  rival.fan = {};   // measured by the flow graph
+  rival.open = {};  // oneTBB's threads outlive arenas
   return rival;
 }
 

@@ -1,6 +1,6 @@
-// oneTBB's flow graph: a serial node is its in-order queue, an edge its way to order tasks. The
-// graphs are made by a thread of an arena that the host does not join, since a graph runs where it
-// was made; so the worker is another thread, as heddle's is.
+// oneTBB's flow graph: a serial node is its in-order queue, an edge orders tasks. A thread of an
+// arena that the host does not join makes the graphs, because a graph runs where it was made; the
+// worker is therefore a separate thread, as in heddle.
 #include <tbb/flow_graph.h>
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 namespace heddle::bench {
 namespace {
 
-/// What a node is sent: a function and what it needs, copied as the bytes that they are.
+/// The message of a node: a function and its data, copied as bytes.
 struct Message {
   template <class F>
   explicit Message(F f) {
@@ -74,7 +74,7 @@ class FlowWorker {
   std::unique_ptr<Chain> chain_;
 };
 
-/// One node, eight after it, one after these.
+/// One node, then eight nodes, then one node.
 class FlowFan {
  public:
   explicit FlowFan(EndedCount& ended)
@@ -92,7 +92,7 @@ class FlowFan {
   }
   void start() { root_.try_put(Token()); }
 
-  std::uint64_t joined = 0;  // the workers', one after the other
+  std::uint64_t joined = 0;  // written by the workers, one after another
 
  private:
   using Token = tbb::flow::continue_msg;

@@ -14,7 +14,7 @@ std::vector<Rival> rivals() {
 #ifdef HEDDLE_BENCH_ASIO
       asio_rival(),
 #endif
-// StarPU looks for OpenCL devices when it starts: PoCL has to be there before, as it is wanted.
+// StarPU looks for OpenCL devices when it starts: PoCL must start first, with its own settings.
 #ifdef HEDDLE_BENCH_POCL
       pocl_rival(),
 #endif

@@ -1,5 +1,5 @@
-// What a small routine costs that is scheduled, or run by a replay of as many calls: its host, and
-// the worker beyond the kernel. The kernel does nothing, so all that is seen is the rest.
+// The cost of a small routine that is scheduled, or run by a replay of as many calls: on the host,
+// and on the worker beyond the kernel. The kernel is empty, so that only the overhead is measured.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -21,10 +21,10 @@ constexpr int rounds = 60;
 struct How {
   bool replayed = false;
   Sync sync = Sync::automatic;
-  bool shared = false;  ///< another device reads what it reads, so that its order is looked at
+  bool shared = false;  ///< a second device reads the same memory, so that the order is checked
 };
 
-/// Three tensors and a static index, on a device of its own.
+/// Three tensors and a static index, on a separate device.
 class SmallRoutine {
  public:
   explicit SmallRoutine(const How& how) {
@@ -57,7 +57,7 @@ class SmallRoutine {
     for (int k = 0; k < 2; ++k) static_cast<void>(host_side());
   }
 
-  /// While the worker runs them; per launch.
+  /// While the worker runs the launches; per launch.
   [[nodiscard]] double host_side() const {
     const auto start = Clock::now();
     schedule_all();
@@ -65,7 +65,7 @@ class SmallRoutine {
     device_->await();
     return ns_between(start, end) / launches;
   }
-  /// Queued before any of them runs; per launch.
+  /// All launches are queued before the first runs; per launch.
   [[nodiscard]] double worker_side() const {
     Clock::time_point start, end;
     sched::ExternalTimeline host("host");
@@ -93,7 +93,7 @@ class SmallRoutine {
   const Bindings bindings_{{row_, 3}};
   std::optional<Device> device_;
   std::optional<Routine> routine_;
-  std::optional<Replay> replay_;  // none: each is scheduled
+  std::optional<Replay> replay_;  // none: each launch is scheduled
   std::optional<Routine> other_;
 };
 
@@ -106,7 +106,7 @@ double median_of(Side side, const How& how) {
   return samples.percentile(0.5);
 }
 
-/// What the one takes beyond the other, in turns.
+/// The additional time of the first beyond the second, in alternating turns.
 double added(Side side, const How& how, const How& less) {
   const SmallRoutine routine(how), other(less);
   Samples samples;

@@ -1,7 +1,7 @@
-// Fan-out and fan-in: a task on one device, then one on each of eight, then one on the first after
-// them all. All is submitted before; the devices wait for each other's events. Workers run beside
-// the host, on as many processors as there are: threads of the devices' own share them, a pool has
-// one worker on each.
+// Fan-out and fan-in: a task on one device, then one task on each of eight, then one on the first
+// device after all eight. All tasks are submitted first; the devices wait for events of other
+// devices. Workers run beside the host, on the available processors: threads of threaded devices
+// share the processors, a pool has one worker on each.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -48,7 +48,7 @@ class HeddleFan {
   }
 
   std::uint64_t rounds_ = 0;
-  std::uint64_t joined_ = 0;  // the first device's
+  std::uint64_t joined_ = 0;  // written by the first device
   Scheduler scheduler_;
   std::vector<sched::TaskDevice> devices_;
 };

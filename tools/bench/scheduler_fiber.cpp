@@ -1,6 +1,6 @@
-// One switch onto a fiber or back: what a task pays that waits without holding its thread, twice.
-// The limit is the jump of Boost.Context, which keeps neither the exceptions being handled nor
-// which thread started the fiber.
+// One switch onto a fiber or back: a task that waits without holding its thread pays two switches.
+// The limit is the jump of Boost.Context, which saves neither the exceptions being handled nor the
+// thread that started the fiber.
 #include <boost/context/detail/fcontext.hpp>
 #include <cstddef>
 #include <memory>
@@ -13,9 +13,9 @@
 namespace heddle::bench {
 namespace {
 
-constexpr std::size_t resumes_timed = 1000;  // between two looks at the clock
+constexpr std::size_t resumes_timed = 1000;  // between two readings of the clock
 
-/// Both switches of a round alike, so half of it.
+/// Both switches of a round are alike; returns half the time of a round.
 template <class Round>
 double timed_rounds(nanoseconds length, Samples& samples, const Round& round) {
   return 0.5 * timed_loop(length, resumes_timed, [&](std::size_t count) {

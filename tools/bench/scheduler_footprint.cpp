@@ -1,4 +1,4 @@
-// Resident memory of devices and of queued tasks: what the process grows by.
+// Resident memory of devices and of queued tasks: the growth of the process.
 #include <malloc.h>
 #include <unistd.h>
 
@@ -14,7 +14,8 @@
 namespace heddle::bench {
 namespace {
 
-/// After giving back what is free: what was freed before does not hide what is taken now.
+/// Measured after returning free memory to the system: memory freed earlier does not hide new
+/// allocations.
 double resident_bytes() {
   malloc_trim(0);
   std::uint64_t all = 0, resident = 0;
@@ -36,13 +37,13 @@ double bytes_per_device(sched::Mode mode) {
     open.push_back(scheduler.new_device(options));
     throw_if_failed(open.back().submit("task", [] {}).wait());
   };
-  open_one();  // brings what they share
+  open_one();  // allocates the shared state
   const double before = resident_bytes();
   for (int k = 1; k < count; ++k) open_one();
   return (resident_bytes() - before) / (count - 1);
 }
 
-/// A full queue of tasks with as large a callable as needs no allocation, and the device with it.
+/// A full queue of tasks with the largest callable that needs no allocation, including the device.
 double bytes_per_task() {
   constexpr std::uint32_t count = std::uint32_t{1} << 16;
   struct Largest {

@@ -1,6 +1,6 @@
-// Hops between two workers: a task on one makes a task on the other run, back and forth. Posted:
-// each task submits the next. Awaited: all are submitted before, and the devices wait for each
-// other's events. The host sleeps meanwhile.
+// Hops between two workers: a task on one worker makes a task on the other worker run, back and
+// forth. Posted: each task submits the next. Awaited: all tasks are submitted first, and each
+// device waits for the other device's events. The host sleeps meanwhile.
 #include <semaphore>
 
 #include "tools/bench/against.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 /// One chain of waits, timed from its first task to its last.
 double awaited_chain(const sched::TaskDevice& first, const sched::TaskDevice& second, int hops) {
-  std::uint64_t ran = 0;  // handed from worker to worker with the chain
+  std::uint64_t ran = 0;  // passed from worker to worker with the chain
   Clock::time_point start, end;
   std::binary_semaphore over{0};  // the host must not spin on the first worker's processor
   sched::ExternalTimeline host("host");

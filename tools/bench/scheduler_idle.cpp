@@ -1,5 +1,4 @@
-// What a runtime costs that has nothing to do: processor time of the process while all its devices
-// sleep.
+// The cost of an idle runtime: processor time of the process while all its devices sleep.
 #include <time.h>
 
 #include <thread>

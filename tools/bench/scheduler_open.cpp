@@ -1,4 +1,4 @@
-// Open a device and close it, in a scheduler that is there: a thread, a queue and a timeline.
+// Open a device and close it, in an existing scheduler: a thread, a queue and a timeline.
 #include <thread>
 
 #include "tools/bench/against.hpp"

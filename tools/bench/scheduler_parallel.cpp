@@ -1,5 +1,5 @@
-// Tasks in parts: a loop over rows, by the host's thread and one more, on a device whose tasks run
-// on the thread that submits, as rivals' loops do. And the team alone, which forks and joins.
+// Tasks in parts: a loop over rows, by the host's thread and a second one, on a device whose tasks
+// run on the submitting thread, as in rivals' loops. Also the team alone: fork and join.
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -41,7 +41,7 @@ Contender heddle_loops(RowCost cost) {
           }};
 }
 
-/// The team by itself, as kernels use it.
+/// The team alone, as used by kernels.
 Contender team_loops(RowCost cost) {
   return {"heddle, team", Kind::heddle, [cost](nanoseconds length, Samples& samples) {
             sched::Team team;
@@ -63,7 +63,7 @@ Contender team_loops(RowCost cost) {
           }};
 }
 
-/// A flag there and a flag back: no fork and join is shorter.
+/// A flag there and a flag back: the lower bound of fork and join.
 Contender spin_barrier() {
   return {"spin ping-pong", Kind::limit, [](nanoseconds length, Samples& samples) {
             PingPong partner(worker_processor);
@@ -71,7 +71,7 @@ Contender spin_barrier() {
           }};
 }
 
-/// What one thread takes, which nothing is handed to.
+/// The time of one thread, without a hand-over.
 Contender plain_loops(RowCost cost) {
   return {"plain loop", Kind::limit, [cost](nanoseconds length, Samples& samples) {
             return timed_loops("plain loop", cost, length, samples,

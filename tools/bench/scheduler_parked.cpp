@@ -1,5 +1,5 @@
-// Submit one empty task to a worker that sleeps, and wait for its end. The longer a processor had
-// nothing to do, the longer it takes to come back: three pauses.
+// Submit one empty task to a sleeping worker, and wait for its end. A processor that was idle for
+// longer takes longer to wake: three pauses.
 #include "tools/bench/against.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/bench/limit_futex.hpp"

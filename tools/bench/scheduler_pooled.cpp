@@ -1,5 +1,6 @@
-// Many devices that share few workers, against devices with a thread each. The host submits to the
-// devices in turn, one task each: so every task makes its device ready anew, unless it is anyway.
+// Many devices that share few workers, against devices with a thread each. The host submits one
+// task to each device in turn: every task makes its device ready anew, unless the device is still
+// ready.
 #include <vector>
 
 #include "tools/bench/against.hpp"
@@ -12,7 +13,7 @@ namespace {
 constexpr std::size_t pooled_devices = 64;
 constexpr unsigned pool_workers = 2;
 
-/// Devices and how many tasks each has run.
+/// Devices and the number of tasks that each has run.
 class Devices {
  public:
   Devices(std::size_t count, sched::Mode mode) : scheduler_(pool()), ran_(count) {
@@ -23,7 +24,7 @@ class Devices {
                              : open_pinned(scheduler_, spread_processor(static_cast<int>(k))));
     }
   }
-  /// Tasks for the devices in turn; returns when they have run.
+  /// Submits tasks to the devices in turn; returns when all have run.
   void run(std::size_t tasks) {
     for (std::size_t k = 0; k < tasks; ++k) {
       const std::size_t at = k % devices_.size();
@@ -56,7 +57,7 @@ class Devices {
   }
 
   Scheduler scheduler_;
-  std::vector<Count> ran_;  // each its device's
+  std::vector<Count> ran_;  // one count per device
   std::vector<sched::TaskDevice> devices_;
   std::uint64_t submitted_ = 0;
 };

@@ -17,13 +17,13 @@ constexpr double pause_orders = 2;  // powers of ten
 Contender contender(const std::string& name, std::optional<nanoseconds> spin) {
   return {name, Kind::heddle, [spin](nanoseconds length, Samples& samples) {
             Started<HeddleWorker> worker(worker_processor, spin);
-            std::uint64_t ran = 0;  // the worker's
+            std::uint64_t ran = 0;  // written by the worker
             std::uint64_t submitted = 0;
             Samples slice;
             const auto end = Clock::now() + length;
             double share = 0;
             do {
-              share = std::fmod(share + 0.618034, 1.0);  // even, in no pattern
+              share = std::fmod(share + 0.618034, 1.0);  // evenly spread, without a pattern
               pause_for(pause_min_ns * std::pow(10, pause_orders * share));
               const auto start = Clock::now();
               worker.run_and_wait([&ran] { ++ran; }, ++submitted);

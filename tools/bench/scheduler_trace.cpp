@@ -1,5 +1,5 @@
-// What recording a trace adds to a task: the time in which a worker runs a full queue of empty
-// tasks, with and without.
+// The cost of recording a trace, per task: the time in which a worker runs a full queue of empty
+// tasks, with and without a trace.
 #include <cstdint>
 
 #include "heddle/observe.hpp"
@@ -13,14 +13,14 @@ namespace {
 constexpr int tasks = 4000;  // fit into a queue
 constexpr int rounds = 40;   // for each, in alternation
 
-/// From the end of the first task to the beginning of the last one, which are queued before any of
-/// them runs; per task.
+/// From the end of the first task to the beginning of the last; all tasks are queued before the
+/// first runs. Per task.
 double run_queue(const sched::TaskDevice& device) {
-  std::uint64_t ran = 0;  // the worker's
+  std::uint64_t ran = 0;  // written by the worker
   Clock::time_point start, end;
   sched::ExternalTimeline host("host");
   const Event go = host.next();
-  device.submit("first of its thread", [] {});  // fills the memory that is recorded into
+  device.submit("first of its thread", [] {});  // allocates the memory of the recording
   device.wait(go);
   device.submit("start", [&start] { start = Clock::now(); });
   for (int k = 0; k < tasks; ++k) device.submit("task", [&ran] { ++ran; });

@@ -12,7 +12,7 @@
 namespace heddle::bench {
 namespace {
 
-/// What was there first comes first.
+/// Keeps the order of first appearance.
 std::size_t place_of(std::vector<std::string>& of, const std::string& name) {
   const auto found = std::ranges::find(of, name);
   const auto at = static_cast<std::size_t>(found - of.begin());

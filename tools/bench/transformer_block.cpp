@@ -25,7 +25,8 @@ Node transformer_block(const Graph& g, const Node& x) {
              wo = matrix("wo", block_width, block_width);
   const Node gain2 = vector("gain2"), bias2 = vector("bias2");
   const Node up = matrix("up", block_width, hidden), down = matrix("down", hidden, block_width);
-  // Weights are uniform in [0, 1): smaller and around 0, so that softmax is not of one key alone.
+  // The default weights are uniform in [0, 1): scaled down and centred on 0, so that softmax does
+  // not select a single key.
   const auto small = [](const Node& w) { return (w - 0.5) * 0.05; };
   const Node normal = layer_norm(x, gain1, bias1);
   const Node mixed =

@@ -1,10 +1,9 @@
-// How each workload drives a Worker: what limits, rivals and heddle have in common, so that all
-// are driven alike. A Worker is constructed with the processor that its thread is to run on, and
-// has
-//   name, kind                what the table calls it; see Kind
-//   submit(f)                 runs f() on its thread, in order; from as many threads as it allows
-//   wait_ended(count)         until `count` tasks were run since it was made; one thread
-//   run_and_wait(f)           optional: one task, where it has a better way to wait for that
+// How each workload drives a Worker: shared by limits, rivals and heddle, so that the workloads are
+// driven alike. The constructor of a Worker takes the processor of its thread, and a Worker has
+//   name, kind                its name in the table; see Kind
+//   submit(f)                 runs f() on its thread, in order; each Worker limits the callers
+//   wait_ended(count)         until `count` tasks were run since construction; one thread
+//   run_and_wait(f)           optional: one task, where the Worker has a faster way to wait
 // One thread drives each slice.
 #pragma once
 

@@ -42,7 +42,7 @@ std::vector<std::size_t> permutation(std::size_t count, std::uint64_t seed) {
   const HostArray keys = HostArray::uniform({DType::f64, {static_cast<std::int64_t>(count)}}, seed);
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  // Equal draws keep their order, so that the permutation is one and the same everywhere.
+  // Equal draws keep their order, so that the permutation is the same on every machine.
   std::ranges::sort(
       order, {}, [draws = keys.values<double>()](std::size_t k) { return std::pair(draws[k], k); });
   return order;

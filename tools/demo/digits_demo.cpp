@@ -16,12 +16,12 @@
 namespace heddle::demo {
 namespace {
 
-// The split is part of the problem, not of a run: every run faces the same test images. This one is
+// The split is part of the problem, not of a run: every run has the same test images. This split is
 // neither easy nor hard: over split seeds, test accuracy goes from 0.97 to 0.99.
 constexpr std::size_t test_count = 360;
 constexpr std::uint64_t split_seed = 42;
 
-/// One line a terminal draws again and again; elsewhere a line for every tenth of the epochs.
+/// On a terminal, one line redrawn again and again; otherwise a line for every tenth of the epochs.
 class Progress {
  public:
   Progress(int epochs, bool quiet)
@@ -32,7 +32,7 @@ class Progress {
 
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  /// Whatever is said next, an error perhaps, begins on a line of its own.
+  /// Ends the line, so that the next output, for example an error, begins on a new line.
   ~Progress() {
     if (line_open_) std::fputc('\n', stderr);
   }

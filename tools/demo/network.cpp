@@ -57,7 +57,7 @@ Network::Network(const NetworkShape& shape)
       totals_(make_metrics("totals", shape.dtype)),
       test_metrics_(make_metrics("test_metrics", shape.dtype)) {}
 
-/// The activations of one forward pass, and which rows of the examples it looked at.
+/// The activations of one forward pass, and the rows of the examples that the pass read.
 struct Network::Forward {
   Subscript row;   ///< the examples', by index n
   Index n;         ///< the row of the tensors below

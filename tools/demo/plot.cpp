@@ -1,4 +1,4 @@
-// Two panels would need the eye to jump; one panel has two axes, told apart by colour and legend.
+// One panel with two axes, told apart by colour and legend; two panels would be harder to compare.
 #include "tools/demo/plot.hpp"
 
 #include <fmt/format.h>
@@ -155,7 +155,7 @@ double tick_above(double x) {
 std::string plot_svg(std::span<const EpochReport> epochs, const std::string& title) {
   Drawing drawing;
   drawing.text(width / 2, 26, "middle", "#222", title, 17);
-  // A run that went wrong has losses that are no numbers; they cannot be drawn.
+  // A diverged run has losses that are NaN or infinite; these cannot be drawn.
   std::vector<EpochReport> drawn;
   std::ranges::copy_if(epochs, std::back_inserter(drawn), [](const EpochReport& epoch) {
     return std::isfinite(epoch.loss) && std::isfinite(epoch.test_accuracy);

@@ -38,7 +38,7 @@ class Trainer {
       leader().write<float>(network_.parameters()[k].value, values[k].values<float>());
   }
 
-  /// All shards once, in an order of this epoch's own, and a look at the test images.
+  /// Runs all shards once, in an order drawn for the epoch, and evaluates the test images.
   EpochReport run_epoch(int epoch) {
     begin_epoch_->schedule();
     shared_->run(order_of(epoch), {.bindings = {{epoch_, epoch}}});
@@ -92,8 +92,8 @@ class Trainer {
   /// Holds parameters and totals.
   [[nodiscard]] Context leader() const { return shared_->context(); }
 
-  /// A round, a shard for each device, is the same images however many devices share them. Rounds
-  /// come in any order, but for one that lacks shards, which is the last.
+  /// A round, a shard for each device, has the same images for any number of devices. Rounds come
+  /// in any order, except that an incomplete round is last.
   [[nodiscard]] std::vector<std::int64_t> order_of(int epoch) const {
     const std::int64_t devices = options_.devices, rounds = shards_ / devices;
     const std::uint64_t seed = options_.seed + static_cast<std::uint64_t>(epoch) * 0x9e3779b9u;

@@ -30,12 +30,12 @@ std::string section(std::string_view title, std::string_view text) {
   return fmt::format("== {}\n{}{}\n", title, text, text.ends_with('\n') ? "" : "\n");
 }
 
-/// Small numbers, none of them zero: contents must not make a kernel look faster than it is.
+/// Small nonzero numbers: zeros could make a kernel look faster than it is.
 HostArray contents(const ArrayType& type) {
   return HostArray::fill(type, std::vector<double>{1, 2, 0.5, 1.5, 0.75});
 }
 
-/// Fills what the routine reads.
+/// Fills the inputs of the routine.
 void fill_inputs(const Device& device, const Routine& routine) {
   const jit::CodeData& data = *Inside::of(routine.code());
   for (std::size_t k = 0; k < data.signature().entries.size(); ++k) {
@@ -51,7 +51,7 @@ void fill_inputs(const Device& device, const Routine& routine) {
   }
 }
 
-/// Seconds for a run from schedule() to its end. Other programs make the median longer.
+/// Seconds for a run from schedule() to its end. Other programs lengthen the median.
 struct Measured {
   double best = 0;
   double median = 0;

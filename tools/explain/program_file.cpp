@@ -27,7 +27,7 @@ struct Word {
   std::string_view text = "end of line";
 };
 
-/// Cuts a line into words; what follows a # is a comment.
+/// Splits a line into words; a # begins a comment.
 class Words {
  public:
   explicit Words(std::string_view line) : rest_(line.substr(0, line.find('#'))) { next(); }
@@ -346,7 +346,7 @@ class Parser {
   std::map<std::string, Tensor> tensors_;
   std::map<std::string, StaticIndex> statics_;
   std::map<std::string, Index> sized_;
-  // What belongs to the line at hand.
+  // State of the current line.
   std::optional<Words> words_;
   std::map<std::string, Index> indices_;
   int depth_ = 0;

@@ -18,7 +18,7 @@ void check_task(const std::string& device, const TaskFacts& task,
   const int reports = task.ends_later ? task.runs : 0;
   if (task.reports != reports)
     say(fmt::format("its end was reported {} times, expected {}", task.reports, reports));
-  // What was in flight behind a failure may have run well, and is skipped.
+  // Tasks that were in flight behind a failure may have run successfully, and still end as skipped.
   const bool may_be_skipped = task.ends_later && task.ran_well;
   if (task.ran_well != task.status.ok() && !may_be_skipped) {
     say(fmt::format("its callable {}, its event says: {}",

@@ -1,4 +1,4 @@
-// What has to hold once a round is over, whatever happened in it. Pure functions.
+// The invariants checked after a round. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace heddle::stress {
 
-/// What is known of an accepted task, after its device became idle.
+/// The record of an accepted task, after its device became idle.
 struct TaskFacts {
   std::uint64_t ticket = 0;
-  bool done = false;      ///< says its event
-  Status status;          ///< says its event
+  bool done = false;      ///< from the event
+  Status status;          ///< from the event
   int runs = 0;           ///< how often its callable was called
-  bool ran_well = false;  ///< its callable returned ok, and what ends it later said so too
+  bool ran_well = false;  ///< its callable returned ok, and its later end was ok too
   bool ends_later = false;
-  int reports = 0;  ///< of the end of one that ends later
+  int reports = 0;  ///< reports of the end of a task that ends later
 };
 
 struct DeviceFacts {
@@ -35,7 +35,7 @@ struct DeviceFacts {
 /// ends it (S23).
 [[nodiscard]] std::vector<std::string> check(const DeviceFacts& device);
 
-/// Whatever happened on one track contains other things whole, or none of them.
+/// Spans of one track must nest: any two are disjoint, or one contains the other.
 [[nodiscard]] std::vector<std::string> check(const Trace& trace);
 
 }  // namespace heddle::stress

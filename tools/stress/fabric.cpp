@@ -1,4 +1,4 @@
-// Submitting, running, and looking back.
+// Submitting and running tasks, and checking the results.
 #include "tools/stress/fabric.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ constexpr std::size_t board_max = 64;
 constexpr std::size_t descriptors_max = 16;
 constexpr std::chrono::nanoseconds settle_pause = 50us;
 
-/// All of them, equally often.
+/// All policies, equally often.
 constexpr Mode modes[] = {
     Mode::threaded,
     Mode::inline_,
@@ -86,7 +86,7 @@ void Fabric::expect(bool holds, const char* what) {
 }
 
 Status Fabric::run_task(Target& target, Fate& fate) {
-  // relaxed, all: numbers; they must not order what the scheduler is to order.
+  // relaxed, all: counters; they must not add order to the scheduler's.
   constexpr auto order = std::memory_order_relaxed;
   if (!fate.ends_later) late_.check_alone(target.in_flight);
   if (target.inside.fetch_add(1, order) != 0) target.overlaps.fetch_add(1, order);
@@ -136,9 +136,10 @@ Event Fabric::submit_sized(Target& target, Fate& fate, Random& random,
   }
 }
 
-/// What ends it gets to it before or after it is issued.
+/// The completing thread may receive the Completion before or after the task is issued.
 Event Fabric::submit_late(Target& target, Fate& fate, const sched::SubmitOptions& options) {
-  // Nothing here keeps what the callable does: it may go before submit() returns.
+  // No local here keeps the data of the callable alive: the callable may be destroyed before
+  // submit() returns.
   auto issue = [this, &target, &fate, alive = alive_,
                 kept = late_.keep(target.in_flight, fate.late)](sched::Completion completion) {
     auto task = late_.begin(*kept, std::move(completion));
@@ -233,7 +234,7 @@ void Fabric::watch_descriptor(Random& random, Submitter& submitter) {
 }
 
 bool Fabric::await_devices(Event::Clock::time_point deadline) {
-  // First what hosts submitted, then what those tasks did.
+  // First the hosts' submissions, then the submissions of their tasks.
   for (int generation = 0; generation < 2; ++generation) {
     for (const Target& target : targets_) {
       if (target.device.await_until(deadline).code() == ErrorCode::deadline) return false;
@@ -244,7 +245,7 @@ bool Fabric::await_devices(Event::Clock::time_point deadline) {
 
 bool Fabric::settle(Event::Clock::time_point deadline) {
   if (!await_devices(deadline)) return false;
-  // Callbacks, and descriptors through them, come after the ends of their events.
+  // Callbacks, and descriptors signalled by callbacks, come after the ends of their events.
   while (callbacks_run_.load() != callbacks_due_.load()) {
     if (Event::Clock::now() >= deadline) return false;
     std::this_thread::sleep_for(settle_pause);
@@ -295,7 +296,7 @@ void Fabric::check_all(const std::vector<const Submitter*>& hosts, Tally& tally)
   tally[Count::late_beside] += late.beside_others;
   tally[Count::late_dropped] += late.dropped;
   tally[Count::late_failed] += late.failed;
-  // Each device still works, whatever became of it.
+  // Each open device still works after the round.
   for (std::size_t k = 0; k < slots_used_; ++k) {
     const Target& target = *slots_[k].load();
     expect(target.device.recover().ok(), "an idle device does not recover");

@@ -6,7 +6,7 @@
 namespace heddle::stress {
 namespace {
 
-// Of all atomics here: numbers; they must not order what the scheduler is to order.
+// All atomics here are relaxed counters: they must not add order to the scheduler's.
 constexpr auto as_numbers = std::memory_order_relaxed;
 
 }  // namespace
@@ -33,7 +33,7 @@ class LateTasks::Kept {
   std::uint64_t ticket_ = 0;  // 0: it has not begun
 };
 
-/// Reports an end, as failed where it is dropped.
+/// Reports an end; destroyed without a report, reports a failure.
 class LateTasks::Unreported {
  public:
   Unreported(InFlight& device, LateEnd& task, sched::Completion completion)
@@ -49,7 +49,7 @@ class LateTasks::Unreported {
   }
 
  private:
-  /// Before the Completion is told, which ends the task.
+  /// Called before the Completion is reported, which ends the task.
   void note(bool bad) {
     ++task_.reports;
     task_.reported_bad = bad;
@@ -99,7 +99,7 @@ bool LateTasks::end_one(const Draw& draw) {
   return true;
 }
 
-/// Or leaves it to be dropped.
+/// Or drops the Completion.
 void LateTasks::end(Unreported& task, const Draw& draw) {
   Status status;
   switch (draw(16)) {

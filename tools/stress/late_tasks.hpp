@@ -1,5 +1,5 @@
-// Tasks of random graphs that end later than they return: how they end and in which order is drawn,
-// by whoever ends one; and what must hold of them (S23). Any thread.
+// Tasks of random graphs that end later than they return: the thread that ends a task draws how and
+// in which order tasks end; and the checks on these tasks (S23). Any thread.
 #pragma once
 
 #include <atomic>
@@ -14,17 +14,17 @@
 
 namespace heddle::stress {
 
-/// Of a device: its tasks that have begun, and whose ends nobody has reported.
+/// Per device: tasks that have begun, without a reported end.
 struct InFlight {
   std::uint32_t max = 0;  ///< DeviceOptions::in_flight
   std::atomic<std::uint32_t> unreported{0};
-  /// The ticket whose callable went last. Its completer's: not atomic, so that a second one is a
-  /// data race, which ThreadSanitizer sees.
+  /// The ticket whose callable was destroyed last. Written by the completing thread: not atomic, so
+  /// that a second completing thread is a data race, reported by ThreadSanitizer.
   std::uint64_t last_gone = 0;
 };
 
-/// Of a task; it outlives that. Not atomic either: who issues a task, who ends it and who looks
-/// back come after each other.
+/// Per task, and outlives the task. Not atomic either: issuing, ending and checking a task are
+/// ordered.
 struct LateEnd {
   int reports = 0;
   bool reported_bad = false;
@@ -42,15 +42,15 @@ class LateTasks {
 
   explicit LateTasks(std::function<void(const char*)> complain);
 
-  /// For the callable of a task to keep: complains where that goes too early, or out of turn.
+  /// A token kept by a task's callable: reports destruction that is too early, or out of order.
   [[nodiscard]] std::shared_ptr<Kept> keep(InFlight& device, LateEnd& task);
-  /// That task is issued.
+  /// The task is issued.
   [[nodiscard]] std::shared_ptr<Unreported> begin(Kept& kept, sched::Completion completion);
-  /// A task begins that ends as it returns.
+  /// A task begins that ends when it returns.
   void check_alone(const InFlight& device);
-  /// For end_one().
+  /// Keeps a task for end_one().
   void leave(std::shared_ptr<Unreported> task);
-  /// Ends one of those that were left; false: there is none.
+  /// Ends one of the kept tasks; false: none is kept.
   bool end_one(const Draw& draw);
   void end(Unreported& task, const Draw& draw);
   [[nodiscard]] Counts counts() const noexcept;
@@ -58,7 +58,7 @@ class LateTasks {
  private:
   const std::function<void(const char*)> complain_;
   std::atomic<std::uint64_t> begun_{0}, beside_others_{0}, dropped_{0}, failed_{0};
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<std::shared_ptr<Unreported>> left_;
 };
 

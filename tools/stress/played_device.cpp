@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Its part of a formula.
+/// The fraction of a formula computed by a part.
 void compute(PlayedHardware& hardware, const RuntimeKernel& kernel,
              const heddle_kernel_args& args) {
   const Formula& formula = *kernel.formula;
@@ -41,14 +41,14 @@ void compute(PlayedHardware& hardware, const RuntimeKernel& kernel,
   }
 }
 
-/// Kernels in parts are functions that know nothing but their arguments.
+/// Kernels in parts are functions with access to their arguments alone.
 template <std::size_t number>
 void compute_part(const heddle_kernel_args* args) {
   PlayedHardware& hardware = PlayedHardware::here();
   hardware.count();
   if (args->num_parts > 1) {
     hardware.count_part();
-  } else if (hardware.fails()) {  // what fails has written nothing, so no part alone does
+  } else if (hardware.fails()) {  // a failed kernel has written nothing, so no single part fails
     *args->status = {1, 0};
     return;
   }
@@ -60,7 +60,7 @@ constexpr auto functions = []<std::size_t... number>(std::index_sequence<number.
   return std::array<heddle_kernel_function, kernels_max>{&compute_part<number>...};
 }(std::make_index_sequence<kernels_max>());
 
-/// Its kernels are formulas.
+/// Kernels that are formulas.
 class PlayedModule final : public dev::Module {
  public:
   explicit PlayedModule(const Image& image) {
@@ -82,13 +82,13 @@ class PlayedModule final : public dev::Module {
 
 struct Line;
 
-/// What was asked of a queue that runs ahead: an operation, to wait for another queue, or to be
-/// told that all before has ended.
+/// A request to a queue that runs ahead: an operation, a wait for another queue, or a report once
+/// all earlier requests have ended.
 struct Asked {
   std::function<void()> run{};
   bool fails = false;
   std::shared_ptr<Line> other{};
-  std::uint64_t number = 0;  // the other's, or its own
+  std::uint64_t number = 0;  // of the other queue, or of this one
   [[nodiscard]] bool tells() const noexcept { return !run && !other; }
 };
 
@@ -97,14 +97,14 @@ struct Line {
   dev::Completions* const told;
   std::deque<Asked> asked;
   bool busy = false;
-  std::uint64_t until = 0;  // the last number that somebody is to reach
-  std::uint64_t ended = 0;  // the last number before which all has ended
-  Status failed;            // since that
+  std::uint64_t until = 0;  // the last number that a waiter needs
+  std::uint64_t ended = 0;  // the last number up to which all requests have ended
+  Status failed;            // the failure after that number
 };
 
-/// What has ended is told by one host of the simulation at a time, in order.
+/// One host of the simulation at a time reports ends, in order.
 struct Domain {
-  bool waits = false;  // its queues for each other
+  bool waits = false;  // its queues wait for one another on the device
   struct Notice {
     std::shared_ptr<Line> line;
     std::uint64_t number;
@@ -133,18 +133,19 @@ class PlayedQueue final : public dev::Queue {
         line_(std::make_shared<Line>(completions)),
         domain_(std::move(domain)) {}
   ~PlayedQueue() override {
-    // Whoever lets it go has not kept what its operations use. Waits use nothing.
+    // Outstanding operations at this point mean that the owner did not keep the resources that they
+    // use. Waits use none.
     const bool left = std::ranges::any_of(
         line_->asked, [](const Asked& asked) { return asked.other == nullptr; });
     if (left) hardware_.fail("a queue went before its operations");
-    // Nor is it told of what nobody waits for any more.
+    // Removes the notices of this queue, which have no waiter any more.
     if (domain_)
       std::erase_if(domain_->notices, [&](const auto& notice) { return notice.line == line_; });
   }
   PlayedQueue(const PlayedQueue&) = delete;
   PlayedQueue& operator=(const PlayedQueue&) = delete;
 
-  // First values fail on no device: nothing would be known of that memory.
+  // Initial values fail on no device: otherwise the contents of that memory would be unknown.
   Status zero(void* data, std::size_t bytes) noexcept override {
     return ask(false, [this, data, bytes] {
       hardware_.touch(data, bytes);
@@ -208,7 +209,7 @@ class PlayedQueue final : public dev::Queue {
     return {};
   }
 
-  /// In a host of the simulation's, one at a time for each queue.
+  /// Called in a host of the simulation, one at a time for each queue.
   static void run_until(PlayedHardware& hardware, const std::shared_ptr<Line>& line,
                         const std::shared_ptr<Domain>& domain, std::uint64_t number) {
     Simulation& simulation = hardware.simulation();
@@ -243,12 +244,12 @@ class PlayedQueue final : public dev::Queue {
   PlayedHardware& hardware_;
   const dev::PhysicalDevice& device_;
   const std::shared_ptr<Line> line_;
-  const std::shared_ptr<Domain> domain_;  // null: operations are done when they return
+  const std::shared_ptr<Domain> domain_;  // null: operations are complete when they return
 };
 
 class PlayedDevice final : public dev::PhysicalDevice {
  public:
-  /// `domain`: null: its operations are done when they return.
+  /// `domain`: null: its operations are complete when they return.
   PlayedDevice(PlayedHardware& hardware, PlayedKind kind, std::shared_ptr<Domain> domain)
       : hardware_(hardware), is_peer_(kind.is_peer), domain_(std::move(domain)) {
     properties_.name = "played";
@@ -298,7 +299,7 @@ PlayedHardware& PlayedHardware::here() noexcept { return *latest(); }
 
 PlayedHardware::PlayedHardware(Simulation& simulation) : simulation_(simulation) {
   latest() = this;
-  // In most seeds nothing fails: what goes wrong often hides what goes wrong else.
+  // In most seeds no operation fails: failures often hide other bugs.
   if (simulation_.random(3) == 0) one_failure_in_ = std::uint64_t{8} << simulation_.random(4);
 }
 
@@ -327,7 +328,7 @@ bool PlayedHardware::fails() {
 Status PlayedHardware::allocate(std::size_t bytes, void** data) noexcept {
   *data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   if (*data == nullptr) return Status(ErrorCode::exhausted, "the played device is full");
-  std::memset(*data, 0xA5, bytes);  // no zeros
+  std::memset(*data, 0xA5, bytes);  // not zeros
   blocks_.emplace(static_cast<const std::byte*>(*data), bytes);
   return {};
 }

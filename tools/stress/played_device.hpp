@@ -1,6 +1,5 @@
-// Physical devices of simulations: they compute what formulas say, in memory that is watched over,
-// at once, perhaps in parts, or, where their queues run ahead, when the simulation lets them. One
-// thread.
+// Physical devices of simulations: the devices compute formulas in checked memory, at once, perhaps
+// in parts, or, where their queues run ahead, when the simulation schedules them. One thread.
 #pragma once
 
 #include <cstddef>
@@ -16,54 +15,54 @@
 namespace heddle::stress {
 
 struct PlayedKind {
-  bool own_memory = false;  ///< else the host's
+  bool own_memory = false;  ///< if not, memory of the host
   bool runs_ahead = false;
   bool is_peer = false;   ///< its queues reach memory of other such devices
   bool in_parts = false;  ///< its kernels may run in parts; not where it runs ahead
 };
 
-/// What the devices of a simulation share. Outlives them, and may outlive the simulation. The
-/// latest one of a thread is that which its kernels in parts run on.
+/// State shared by the devices of a simulation. Outlives the devices, and may outlive the
+/// simulation. Kernels in parts use the latest instance of their thread.
 class PlayedHardware {
  public:
   explicit PlayedHardware(Simulation& simulation);
   PlayedHardware(const PlayedHardware&) = delete;
   PlayedHardware& operator=(const PlayedHardware&) = delete;
 
-  /// The devices of a backend. Those that run ahead are of one completion domain, or each has one
-  /// of its own.
+  /// The devices of a backend. Devices that run ahead share one completion domain, or have separate
+  /// domains.
   [[nodiscard]] std::vector<std::shared_ptr<dev::PhysicalDevice>> make(
       const std::vector<PlayedKind>& kinds);
-  /// Nothing fails from here on.
+  /// No operation fails from here on.
   void calm() noexcept { one_failure_in_ = 0; }
   /// The simulation ends.
   void end() noexcept {
     calm();
     over_ = true;
   }
-  /// The latest of this thread.
+  /// The latest instance of this thread.
   [[nodiscard]] static PlayedHardware& here() noexcept;
 
-  /// Memory that devices have taken and not given back.
+  /// Device memory allocated and not freed.
   [[nodiscard]] std::size_t blocks() const noexcept { return blocks_.size(); }
-  /// Operations that devices have done, and that they failed.
+  /// Operations done by devices, and failed operations.
   [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
   /// Parts of kernels that ran in several.
   [[nodiscard]] std::uint64_t parts() const noexcept { return parts_; }
   [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
-  /// Waits of queues for each other.
+  /// Waits of queues for other queues.
   [[nodiscard]] std::uint64_t waits() const noexcept { return waits_; }
-  /// Those among them where the other queue is another physical device's.
+  /// The subset in which the other queue belongs to another physical device.
   [[nodiscard]] std::uint64_t waits_across() const noexcept { return waits_across_; }
 
-  // For its devices.
+  // Used by the devices.
 
   [[nodiscard]] Simulation& simulation() const noexcept { return simulation_; }
   /// Whether the next operation fails.
   [[nodiscard]] bool fails();
   Status allocate(std::size_t bytes, void** data) noexcept;
   void release(void* data) noexcept;
-  /// Device memory that an operation touches: it must be some device's.
+  /// Checks device memory used by an operation: the memory must belong to a device.
   void touch(const void* data, std::size_t bytes);
   void count() noexcept { ++operations_; }
   void count_part() noexcept { ++parts_; }

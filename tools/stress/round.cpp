@@ -28,7 +28,7 @@ class Round {
   explicit Round(const RoundOptions& options)
       : options_(options), random_(options.seed), fabric_(random_) {}
 
-  /// false: something is stuck, and this must stay as it is.
+  /// false: a thread is stuck, and the round must stay alive.
   [[nodiscard]] bool run(RoundResult& result);
 
  private:
@@ -73,7 +73,7 @@ void Round::start_thread(Body body) try {
                           error.code().message()));
 }
 
-/// What a thread could not get, such as memory or another thread, ends the round.
+/// A failure to get a resource, such as memory or a thread, ends the round.
 void Round::give_up(std::exception_ptr why) noexcept {
   const std::scoped_lock lock(failure_mutex_);
   if (!failure_) failure_ = std::move(why);
@@ -136,7 +136,7 @@ void Round::produce(Submitter& host, std::uint64_t seed) {
   for (int k = 0; k < options_.actions && !failed_.load(); ++k) act(random, host);
 }
 
-/// Late, badly, or never.
+/// Signals late, with a failure, or never.
 void Round::signal_once(Random& random, std::optional<sched::ExternalTimeline>& timeline) {
   if (!timeline) timeline.emplace("foreign");
   const Event event = timeline->next();
@@ -170,9 +170,10 @@ void Round::serve_manual() {
       static_cast<void>(fabric_.scheduler().run_one(200us));
       static_cast<void>(fabric_.scheduler().poll(100us));
     } catch (...) {
-      give_up(std::current_exception());  // and go on: others wait for what is left
+      // and continue: other threads wait for the remaining signals
+      give_up(std::current_exception());
     }
-    if (!fabric_.has_manual()) std::this_thread::sleep_for(100us);  // the above did not wait
+    if (!fabric_.has_manual()) std::this_thread::sleep_for(100us);  // the loop above did not wait
   }
 }
 
@@ -184,7 +185,7 @@ void Round::end_late(std::uint64_t seed) {
       if (!ended || once_in(8, random))
         std::this_thread::sleep_for(std::chrono::microseconds(random() % 50));
     } catch (...) {
-      give_up(std::current_exception());  // and go on, as above
+      give_up(std::current_exception());  // and continue, as above
     }
   }
 }
@@ -216,13 +217,13 @@ bool Round::run(RoundResult& result) {
     give_up(std::current_exception());
   }
   const int started = static_cast<int>(threads_.size());
-  // All but the three that serve the others; if there are none, these three.
+  // All threads except the three that serve the others; if there are none, these three.
   const int serving = std::min(started, 3);
   if (!join(started - serving, deadline)) return stuck("a host");
   hosts_ended_.store(true);
   if (!join(std::min(serving, 1), deadline)) return stuck("the foreign signaller");
   if (failed_.load()) {
-    // Tasks look at what this holds.
+    // Tasks access members of this object.
     if (!fabric_.await_devices(deadline)) return stuck("a device");
     end_threads();
     std::rethrow_exception(failure_);
@@ -260,7 +261,7 @@ RoundResult run_round(const RoundOptions& options) {
     for (std::string& broken : check(trace)) result.broken.push_back(std::move(broken));
     if (options.trace) result.trace = std::move(trace);
   }
-  if (!ended) static_cast<void>(round.release());  // its threads are still there
+  if (!ended) static_cast<void>(round.release());  // its threads are still running
   return result;
 }
 

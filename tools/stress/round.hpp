@@ -1,6 +1,6 @@
-// A round of stress: some devices, some hosts that submit, wait, cancel, recover, shut down and
-// reopen, a foreign signaller, all drawn from one seed; then what must hold is checked. One thread
-// calls; the round has threads of its own.
+// A round of stress: devices, hosts that submit, wait, cancel, recover, shut down and reopen, and a
+// foreign signaller, all drawn from one seed; then the invariants are checked. One thread calls;
+// the round has its own threads.
 #pragma once
 
 #include <chrono>
@@ -16,18 +16,18 @@ namespace heddle::stress {
 
 struct RoundOptions {
   std::uint64_t seed = 1;
-  int actions = 250;  ///< that each host does
-  /// Nothing takes this long unless it is stuck.
+  int actions = 250;  ///< of each host
+  /// A step that takes this long is stuck.
   std::chrono::nanoseconds patience = std::chrono::seconds(30);
-  /// Records a trace of the round. Without, some rounds do for themselves.
+  /// Records a trace of the round. Without this flag, some rounds record a trace anyway.
   bool trace = false;
 };
 
 struct RoundResult {
   Tally tally;
-  std::vector<std::string> broken;  ///< invariants; empty: all is well
-  /// Something did not end: `broken` says what. Threads of the round are still there, and its
-  /// memory with them: the process had better end.
+  std::vector<std::string> broken;  ///< broken invariants; empty: none
+  /// A task or thread did not end: `broken` names it. The round's threads still run and its memory
+  /// is kept: the process should exit.
   bool stuck = false;
   std::optional<Trace> trace;
 };

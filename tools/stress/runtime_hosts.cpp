@@ -1,4 +1,4 @@
-// Drawing actions; owning; what goes wrong; the end.
+// Drawing actions, ownership, failures, and the end of a run.
 #include "tools/stress/runtime_hosts.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ RuntimeHosts::RuntimeHosts(World& world)
     values.numbers[k] = 1000 + k;
     static_cast<std::int64_t*>(programs_.host.data())[k] = static_cast<std::int64_t>(1000 + k);
   }
-  programs_.host.set_written();  // an earlier run may have left it otherwise
+  programs_.host.set_written();  // an earlier run may have changed it
   values.end = Request::End::took_effect;
   world_.model().add(values);
 }
@@ -48,7 +48,7 @@ void RuntimeHosts::add(PlacePointer place) {
   if (places_.size() < 12) {
     places_.push_back(std::move(place));
   } else {
-    std::swap(places_[draw(places_.size())], place);  // the one before goes here
+    std::swap(places_[draw(places_.size())], place);  // the former place is destroyed here
   }
 }
 
@@ -164,7 +164,7 @@ void RuntimeHosts::allocate() {
   }
 }
 
-/// Takes the memory of a tensor into a context of its own, on any device that reaches it.
+/// Takes the memory of a tensor into a different context, on any device that reaches the memory.
 void RuntimeHosts::donate() {
   const PlacePointer from = any_place();
   const auto tensor = any_tensor(*from);
@@ -173,7 +173,7 @@ void RuntimeHosts::donate() {
   const Part old = *from->parts[static_cast<std::size_t>(*tensor)];
   if (old.right->donated || seat->space != old.right->space || seat->gone) return;
   std::optional<Buffer> taken;
-  old.right->donated = true;  // first: others may come in before donate() returns
+  old.right->donated = true;  // first: other hosts may run before donate() returns
   const Status gave = attempt([&] { taken = old.right->view->buffer().donate(); });
   if (old.right->replayed && gave.code() == ErrorCode::failed_precondition) {
     old.right->donated = false;
@@ -181,7 +181,7 @@ void RuntimeHosts::donate() {
   }
   if (!world_.expect(gave, {ErrorCode::ok}, "donate()")) return;
   world_.tell_of("donated", old);
-  if (seat->gone) return;  // meanwhile
+  if (seat->gone) return;  // finalised meanwhile
   ++donated;
   const Tensor& t = programs_.tensors[static_cast<std::size_t>(*tensor)];
   const auto right = std::make_shared<Right>();
@@ -205,20 +205,20 @@ void RuntimeHosts::finalize_context() {
   ++finalized;
 }
 
-/// Nothing is accepted once it is closed: where others come in at any moment, only when that is
-/// over.
+/// A closed device accepts no work. Where hosts may interleave at any moment, the device counts as
+/// closed only after the call.
 void RuntimeHosts::note_going(Seat& seat) {
   seat.gone = true;
   seat.closed = !world_.stage().has_threads();
 }
 
-/// A device in the place of one that goes.
+/// Replaces a finalised device.
 void RuntimeHosts::replace(const std::shared_ptr<Seat>& gone) {
   for (auto& seat : seats_) {
     if (seat != gone) continue;
     const auto fresh = world_.open_seat(world_.num_backends() - 1);
-    if (fresh && seat == gone) {  // others may have replaced it
-      seat = fresh;               // first: others come in below, and may finalise its backend
+    if (fresh && seat == gone) {  // other hosts may have replaced it
+      seat = fresh;               // first: other hosts may run below, and may finalise its backend
       add(std::make_shared<Place>(Place{fresh, Context(fresh->device)}));
     }
   }
@@ -252,7 +252,7 @@ void RuntimeHosts::finalize_backend() {
   for (const auto& seat : all) {
     if (seat->backend == k) replace(seat);
   }
-  // The scheduler is the host's.
+  // The scheduler belongs to the host.
   if (!own_) return;
   const Status ended = world_.have([&] {
     const Event event = own_->submit("of the host", [] {});

@@ -1,5 +1,5 @@
-// What hosts of a random run of the tensor runtime do: actions drawn from the seed. For who holds
-// the stage.
+// The actions of hosts in a random run of the tensor runtime, drawn from the seed. Callers hold the
+// stage.
 #pragma once
 
 #include <array>
@@ -13,17 +13,17 @@
 
 namespace heddle::stress {
 
-/// A context, and what it holds.
+/// A context, and its contents.
 struct Place {
   std::shared_ptr<Seat> seat;
   Context context;
   std::array<std::optional<Part>, num_tensors> parts{};
-  std::optional<Routine> routine{};  ///< whose link made it
+  std::optional<Routine> routine{};  ///< the routine whose link made the context
   const Formula* formula = nullptr;
   bool finalized = false;
 };
 
-/// A replay, and what each of its calls asks for.
+/// A replay, and the requests of its calls.
 struct Recorded {
   Replay replay;
   std::vector<World::Work> works;
@@ -32,17 +32,17 @@ struct Recorded {
 class RuntimeHosts {
  public:
   explicit RuntimeHosts(World& world);
-  /// So many devices, and a context on each.
+  /// Opens the given number of devices, with a context on each.
   void begin(std::uint64_t devices);
-  // In a host:
+  // Called in a host:
 
-  /// Something.
+  /// Performs a random action.
   void act();
-  /// Links a program in some context.
+  /// Links a program in a random context.
   void link();
-  /// Reads all there is, on devices that were recovered.
+  /// Reads all memory, on recovered devices.
   void read_all();
-  /// Lets go of everything.
+  /// Releases all handles.
   void end();
 
   std::uint64_t cancelled = 0, donated = 0, finalized = 0, merged = 0, replayed = 0, shared = 0;
@@ -56,7 +56,7 @@ class RuntimeHosts {
   [[nodiscard]] Time draw_time() { return Time(1000 << draw(14)); }
   [[nodiscard]] std::shared_ptr<Seat> any_seat() { return seats_[draw(seats_.size())]; }
   [[nodiscard]] PlacePointer any_place() { return places_[draw(places_.size())]; }
-  /// One that holds the tensor; null: those that were drawn do not.
+  /// A place whose context holds the tensor; null: the drawn places do not.
   [[nodiscard]] PlacePointer any_place_with(Operand tensor);
   [[nodiscard]] std::optional<Operand> any_tensor(const Place& place);
   void add(PlacePointer place);
@@ -64,7 +64,7 @@ class RuntimeHosts {
 
   // Computing.
   void note_linked(Place& child, const Formula& formula);
-  /// In a task: without waits for room.
+  /// Called in a task: without waits for queue space.
   void schedule(const PlacePointer& place, bool in_task);
   bool fill_in(const PlacePointer& place, World::Work& work);
   [[nodiscard]] Event submit(const Place& place, const World::Work& work, const Events& after,
@@ -73,11 +73,11 @@ class RuntimeHosts {
   void load();
   void consume(const PlacePointer& place);
   void note_cleared(Seat& seat, const Event& by);
-  // Again and again.
+  // Replays.
   void replay();
   [[nodiscard]] bool record(Recording& recording, std::vector<World::Work>& works);
   void run(std::shared_ptr<const Recorded> recorded);
-  // Moving.
+  // Transfers.
   void copy_tensor();
   void copy_views();
   void read(bool in_task);
@@ -85,12 +85,12 @@ class RuntimeHosts {
   void move_host_array();
   void view_to_host();
   void view_from_host();
-  // The same memory from several devices, in parts.
+  // Memory shared by several devices, in parts.
   [[nodiscard]] std::optional<Part> any_part();
   [[nodiscard]] Part some_of(Part part, std::size_t cells);
   void share();
   void host_work();
-  // Owning.
+  // Ownership.
   void allocate();
   void donate();
   void finalize_context();
@@ -98,7 +98,7 @@ class RuntimeHosts {
   void finalize_backend();
   void note_going(Seat& seat);
   void replace(const std::shared_ptr<Seat>& gone);
-  // Going wrong.
+  // Failures.
   void fail_task();
   void run_in_task();
   void cancel(const Seat& seat);
@@ -107,7 +107,7 @@ class RuntimeHosts {
 
   World& world_;
   const RuntimePrograms& programs_;
-  std::shared_ptr<Right> host_;  // to h's storage
+  std::shared_ptr<Right> host_;  // the right to h's storage
   std::vector<std::shared_ptr<Seat>> seats_;
   std::vector<PlacePointer> places_;
   std::vector<Part> arrays_;  // in buffers without a tensor

@@ -8,7 +8,7 @@ namespace {
 
 std::size_t number_of(Operand operand) { return static_cast<std::size_t>(operand); }
 
-/// Programs that write one of the two are not linked there.
+/// Programs that write one of the two tensors are not linked in such a context.
 bool overlap_in(const Place& place) {
   for (std::size_t a = 0; a < num_tensors; ++a) {
     for (std::size_t b = 0; b < a; ++b) {
@@ -25,7 +25,7 @@ void RuntimeHosts::link() {
   const PlacePointer parent = any_place();
   const RuntimeProgram& program = programs_.programs[draw(programs_.programs.size())];
   const bool begins = program.formula.uses(Operand::h) && !parent->parts[number_of(Operand::h)];
-  if (begins) {  // with what the host's storage holds now
+  if (begins) {  // with the current contents of the host's storage
     if (host_->claimed) return;
     for (const Right::Use& use : host_->uses) {
       if (!world_.automatic() && !use.event.done()) return;
@@ -60,7 +60,7 @@ void RuntimeHosts::link() {
   if (begins) host_->claimed = false;
 }
 
-/// The tensors that got memory.
+/// The tensors that received memory.
 void RuntimeHosts::note_linked(Place& child, const Formula& formula) {
   for (std::size_t k = 0; k < num_tensors; ++k) {
     const auto tensor = static_cast<Operand>(k);
@@ -79,7 +79,7 @@ void RuntimeHosts::note_linked(Place& child, const Formula& formula) {
   }
 }
 
-/// What the routine of the place computes; false: there is none.
+/// The computation of the place's routine; false: there is no routine.
 bool RuntimeHosts::fill_in(const PlacePointer& place, World::Work& work) {
   if (!place->routine) return false;
   const Formula& formula = *place->formula;
@@ -150,7 +150,7 @@ void RuntimeHosts::merge_into(const PlacePointer& place) {
   ++merged;
 }
 
-/// Fills the merge buffer of a device, for those that come.
+/// Fills the merge buffer of a device, for later consumers.
 void RuntimeHosts::load() {
   const Operand loads_of[] = {Operand::x, Operand::y, Operand::w};
   const Operand tensor = loads_of[draw(std::size(loads_of))];
@@ -169,7 +169,7 @@ void RuntimeHosts::load() {
     const Tensor& loads = programs_.tensors[number_of(tensor)];
     const Transfer done = world_.have(
         [&] { return load_merge(seat->device, loads, source->context, mode, options); });
-    // Where heddle sees to the order, consumers find the values that there are now.
+    // Where heddle orders devices, consumers read the values at this moment.
     const bool streamed = done.outcome == TransferOutcome::streamed && !world_.automatic();
     if (done.event.ticket() > seat->slot.cleared_by)
       seat->slot.load = Seat::Slot::Load{tensor, streamed ? from : loaded, streamed, done.event};
@@ -178,7 +178,7 @@ void RuntimeHosts::load() {
   seat->slot.claimed = false;
 }
 
-/// A consumer of what the merge buffer holds.
+/// A consumer of the merge buffer's contents.
 void RuntimeHosts::consume(const PlacePointer& place) {
   World::Work work;
   if (!fill_in(place, work) || place->seat->slot.claimed) return;

@@ -1,4 +1,4 @@
-// Copies, and what goes between devices and the host.
+// Copies, and transfers between devices and the host.
 #include <span>
 #include <utility>
 
@@ -9,8 +9,8 @@ namespace {
 
 std::size_t index_of(Operand operand) { return static_cast<std::size_t>(operand); }
 
-/// For what cannot be told to come after them. On the device it would be a task of its own, which
-/// may be cancelled. Tasks may not wait for what waits for them.
+/// A wait before requests that take no list of events. A wait by the device would be a separate
+/// task, which may be cancelled. Tasks may not wait for work that waits for them.
 void wait_for(const std::vector<Event>& events) {
   for (const Event& event : events) {
     const Status status = event.wait();
@@ -26,7 +26,7 @@ void RuntimeHosts::copy_tensor() {
   if (!tensor) return;
   const PlacePointer from = any_place_with(*tensor);
   const std::size_t k = index_of(*tensor);
-  // The same place, or a former owner's.
+  // The same place, or a former owner's place.
   if (!from || from->parts[k]->is_place_of(*to->parts[k])) return;
   World::Work work{to->seat,
                    {{to->parts[k]->right, true}, {from->parts[k]->right, false}},
@@ -44,7 +44,7 @@ void RuntimeHosts::copy_tensor() {
   });
 }
 
-/// Within a buffer too, where the two may overlap, and into part of it.
+/// Also within a buffer, where both ranges may overlap, and into part of a buffer.
 void RuntimeHosts::copy_views() {
   const auto from = any_part();
   if (!from || arrays_.empty()) return;
@@ -70,7 +70,7 @@ void RuntimeHosts::read(bool in_task) {
   Values& seen = world_.host_memory.emplace_back();
   World::Work work{place->seat, {{part.right, false}}, read_request("read", part, seen)};
   work.waits = true;
-  work.may_be_refused = in_task;  // a wait that closes a cycle
+  work.may_be_refused = in_task;  // a wait that closes a cycle is refused
   work.finalized = [place] { return place->finalized; };
   world_.ask(std::move(work), [&](const Events& after) {
     const auto values = world_.have([&] {

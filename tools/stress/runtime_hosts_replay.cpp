@@ -1,4 +1,4 @@
-// Recording calls, and running them again and again.
+// Recording calls, and running the replays repeatedly.
 #include <algorithm>
 #include <utility>
 
@@ -41,7 +41,7 @@ void RuntimeHosts::replay() {
   run(recorded);
 }
 
-/// false: what was drawn cannot be.
+/// false: the drawn call is impossible.
 bool RuntimeHosts::record(Recording& recording, std::vector<World::Work>& works) {
   const PlacePointer place = any_place();
   World::Work work;
@@ -84,7 +84,7 @@ bool RuntimeHosts::record(Recording& recording, std::vector<World::Work>& works)
   return true;
 }
 
-void RuntimeHosts::run(std::shared_ptr<const Recorded> recorded) {  // others may let go of it
+void RuntimeHosts::run(std::shared_ptr<const Recorded> recorded) {  // other hosts may release it
   const rt::ReplayState& state = *Inside::of(recorded->replay);
   bool partly = false;
   const auto merges = [&](std::size_t call) { return state.calls()[call]->merge != nullptr; };
@@ -118,7 +118,7 @@ void RuntimeHosts::run(std::shared_ptr<const Recorded> recorded) {  // others ma
   };
   if (!world_.ask_all(recorded->works, call, partly)) return;
   ++replayed;
-  // What of it still waits: others of its tasks may come after that.
+  // Cancels tasks of the replay that still wait: other tasks may come after them.
   if (draw(4) == 0) cancel(*recorded->works[draw(recorded->works.size())].seat);
 }
 

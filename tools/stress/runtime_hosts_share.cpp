@@ -1,5 +1,5 @@
-// Tensors of several devices that have memory in common, whole or in part, and work of the host on
-// some of it.
+// Tensors of several devices that share memory, whole or in part, and host work on part of such
+// memory.
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +10,7 @@
 namespace heddle::stress {
 namespace {
 
-/// Of a task that the host does itself: to[k] = 3 * to[k] + from[k] + number.
+/// A task done by the host: to[k] = 3 * to[k] + from[k] + number.
 struct HostWork {
   std::uint64_t* to;
   const std::uint64_t* from;
@@ -20,7 +20,7 @@ struct HostWork {
 
   Status operator()() const {
     if (fails) return Status(ErrorCode::device_failed, "planted by the host");
-    Values read{};  // the two may overlap
+    Values read{};  // both ranges may overlap
     std::copy_n(from, cells, read.begin());
     for (std::size_t k = 0; k < cells; ++k) to[k] = 3 * to[k] + read[k] + number;
     return {};
@@ -36,7 +36,7 @@ bool is_reached(const Part& part) { return part.right->space == 0; }
 
 }  // namespace
 
-/// A tensor's, or some cells of an array.
+/// The memory of a tensor, or some cells of an array.
 std::optional<Part> RuntimeHosts::any_part() {
   if (!arrays_.empty() && draw(2) == 0) return some_of(arrays_[draw(arrays_.size())], num_cells);
   const PlacePointer place = any_place();
@@ -50,7 +50,7 @@ Part RuntimeHosts::some_of(Part part, std::size_t cells) {
   return part;
 }
 
-/// Puts memory that something else has into a context, of this or another device that reaches it.
+/// Puts existing memory into a context, of this device or another device that reaches it.
 void RuntimeHosts::share() {
   auto part = any_part();
   const auto k = draw(num_tensors);
@@ -77,7 +77,7 @@ void RuntimeHosts::share() {
   ++shared;
 }
 
-/// On some of what a launch may use whole, where the host reaches it.
+/// On part of memory that a launch may use whole, where the host reaches the memory.
 void RuntimeHosts::host_work() {
   auto to = any_part(), from = any_part();
   if (!to || !from || !is_reached(*to) || !is_reached(*from)) return;

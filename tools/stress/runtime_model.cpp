@@ -9,7 +9,7 @@ namespace heddle::stress {
 
 namespace {
 
-/// A computation that writes some of it, or reads it too.
+/// A computation that writes only part of its target, or also reads the target.
 bool changes(const Request& request) {
   const Formula& formula = *request.formula;
   for (std::size_t o = 0; o < num_operands; ++o) {
@@ -25,11 +25,11 @@ Slice written_by(const Request& request) {
   return row && !request.any_row ? cell(request.to, request.row) : request.to;
 }
 
-/// What a computation reads of one of its operands.
+/// The cells of an operand that a computation reads.
 Slice read_of(const Request& request, std::size_t operand) {
   const Formula& formula = *request.formula;
   const Slice& whole = request.operands[operand];
-  if (request.any_row || operand >= num_tensors) return whole;  // merges bring all of it
+  if (request.any_row || operand >= num_tensors) return whole;  // merges transfer the whole operand
   const std::size_t last = formula.read_for(num_cells, operand);
   if (last < num_cells) return cell(whole, last);
   return formula.one_row ? cell(whole, request.row) : whole;
@@ -58,8 +58,8 @@ std::string RuntimeModel::check() {
   return {};
 }
 
-/// Whether what comes before these requests left nothing somewhere where one of them reads, and
-/// those before it do not write.
+/// Whether earlier requests left unwritten memory that one of these requests reads, and that no
+/// earlier one of these requests writes.
 bool RuntimeModel::lacks_values(std::size_t first, std::size_t count) {
   const auto before = memories_;
   bool lacks = false;
@@ -147,7 +147,7 @@ void RuntimeModel::take_effect(const Request& request) {
   }
 }
 
-/// Nothing was missing before, but where nobody looked.
+/// Values were complete before, except in cells that no request checked.
 RuntimeModel::Missing RuntimeModel::after_change(const Cell& before) const noexcept {
   return automatic_ ? Missing::no : std::min(before.missing, Missing::maybe);
 }
@@ -182,7 +182,7 @@ void RuntimeModel::miss(const Request& request, Missing missing) {
   if (!buffers_.at(request.to.memory)) return;
   const Slice to = written_by(request);
   Cells cells = get(to);
-  // What was perhaps written is perhaps no longer missing.
+  // Cells that may have been written may no longer be missing.
   const bool anything = request.end == Request::End::anything;
   for (Cell& cell : cells) {
     cell.missing = anything ? Missing::maybe : std::max(cell.missing, missing);
@@ -191,7 +191,7 @@ void RuntimeModel::miss(const Request& request, Missing missing) {
   set(to, cells);
 }
 
-/// With what it changes in part.
+/// Includes partial changes.
 std::vector<Slice> RuntimeModel::read_by(const Request& request) {
   std::vector<Slice> slices;
   const bool is_values = request.kind == Request::Kind::values;
@@ -227,7 +227,7 @@ void RuntimeModel::set(const Slice& slice, const Cells& cells) {
     memories_.at(slice.memory).at(slice.at + k) = cells[k];
 }
 
-/// Those that were asked to read or write some of it, a line each.
+/// The requests that read or wrote any of the cells, a line each.
 std::string RuntimeModel::users_of(const Slice& slice, const Request& before) const {
   std::string text;
   const auto overlaps = [&](const Slice& other) {

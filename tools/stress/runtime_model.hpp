@@ -1,5 +1,5 @@
-// What memory must hold after a run of the tensor runtime: an interpreter of what was asked for, in
-// the order in which that was to take effect. Pure; one thread.
+// The expected contents of memory after a run of the tensor runtime: an interpreter of the
+// requests, in the order in which they take effect. Pure; one thread.
 #pragma once
 
 #include <array>
@@ -16,20 +16,20 @@ namespace heddle::stress {
 
 using Values = std::array<std::uint64_t, num_cells>;
 
-/// Cells of a memory, from one on: `num_cells` of them at most.
+/// Cells of a memory, beginning at `first`: `num_cells` at most.
 struct Slice {
   std::size_t memory = 0, at = 0, cells = num_cells;
   friend bool operator==(const Slice&, const Slice&) = default;
 };
 
-/// What was asked for.
+/// The requested operation.
 struct Request {
   enum class Kind : std::uint8_t {
-    values,   ///< `to` is given `numbers`
-    copy,     ///< `to` is given what `from` holds
-    compute,  ///< `to` is given what `formula` makes of `operands`
-    change,   ///< `to` is given thrice itself, what `from` holds, and `numbers`
-    read,     ///< `seen` is what was seen of `from`
+    values,   ///< `to` receives `numbers`
+    copy,     ///< `to` receives the values of `from`
+    compute,  ///< `to` receives the result of `formula` on `operands`
+    change,   ///< `to` receives three times itself, plus `from`, plus `numbers`
+    read,     ///< `seen` holds the values read from `from`
   };
   Kind kind = Kind::values;
   const char* name = "";
@@ -39,40 +39,40 @@ struct Request {
   const Formula* formula = nullptr;
   std::array<Slice, num_operands> operands{};
   std::size_t row = 0;
-  /// It counts as one that touches all that it may, whichever row that is.
+  /// Counts as a use of every row that the request may access.
   bool any_row = false;
 
-  /// Its task's event; none: `end` is how it went.
+  /// The event of the request's task; without an event, `end` holds the result.
   Event event{};
-  /// How it went, where it has no event.
+  /// The result of a request without an event.
   enum class End : std::uint8_t { took_effect, did_not, anything } end = End::did_not;
-  /// Where it did not end well, it may have taken effect, in part or whole.
+  /// A request that failed may have taken effect, in part or whole.
   bool partly = false;
-  /// What has no event was perhaps accepted, and has ended badly.
+  /// A request without an event may have been accepted, and has failed.
   bool perhaps_bad = false;
-  /// When it ended well, so did this.
+  /// If the named request succeeded, this one did too.
   Event needs{};
-  /// It was refused, as it would read what a write that ended badly should have left.
+  /// The request was refused, because it would read memory that a failed write should have written.
   bool not_written = false;
-  std::string refusal{};  ///< what it was told then
-  /// So many, from this one on, were refused together, as one of them would read what those before
-  /// them left so, and none of them writes.
+  std::string refusal{};  ///< the message of the refusal
+  /// The number of requests, from this one on, that were refused together: one of them would read
+  /// memory that earlier failed writes left unwritten, and none of them writes that memory.
   std::size_t refused_with = 0;
 };
 
 class RuntimeModel {
  public:
-  /// `automatic`: nothing reads what was not written, whoever waits for what.
+  /// `automatic`: no request reads unwritten memory, whatever it waits for.
   void use(bool automatic) { automatic_ = automatic; }
-  /// A memory of so many cells, of which nothing is known. Its number. `buffer`: what was not
-  /// written there is refused.
+  /// Adds a memory of `cells` cells with unknown contents, and returns its number. `buffer`: reads
+  /// of unwritten cells are refused.
   std::size_t add_memory(std::size_t cells, bool buffer = true);
-  /// The request takes effect after those that were added before. Stays where it is.
+  /// Adds a request that takes effect after the earlier ones. The reference stays valid.
   Request& add(Request request);
 
-  /// Interprets all of it. Empty, or what does not fit.
+  /// Interprets all requests. Returns an empty string, or the mismatches.
   [[nodiscard]] std::string check();
-  /// Cells that reads saw and were known, in the last check.
+  /// Cells that were read with known contents, in the last check.
   [[nodiscard]] std::uint64_t compared() const noexcept { return compared_; }
 
  private:
@@ -80,8 +80,8 @@ class RuntimeModel {
   struct Cell {
     std::uint64_t value = 0;
     bool known = false;
-    Missing missing = Missing::no;     ///< what the last write should have left
-    const Request* lost_by = nullptr;  ///< that write, where something is missing
+    Missing missing = Missing::no;     ///< whether the last write left the cell unwritten
+    const Request* lost_by = nullptr;  ///< the failed write, where the cell is missing
   };
   using Cells = std::array<Cell, num_cells>;
 
@@ -91,7 +91,7 @@ class RuntimeModel {
   void forget(const Request& request);
   void miss(const Request& request, Missing missing);
   [[nodiscard]] static std::vector<Slice> read_by(const Request& request);
-  /// The cell that lacks most, of those that it reads.
+  /// The most incomplete cell among the cells that the request reads.
   [[nodiscard]] Cell worst_for(const Request& request) const;
   [[nodiscard]] Missing after_change(const Cell& before) const noexcept;
   [[nodiscard]] Cells computed(const Request& request, const Cells& before) const;
@@ -102,7 +102,7 @@ class RuntimeModel {
 
   std::deque<Request> requests_;
   std::vector<std::vector<Cell>> memories_;
-  std::vector<bool> buffers_;  // which of them are
+  std::vector<bool> buffers_;  // whether each memory is a buffer
   std::uint64_t compared_ = 0;
   bool automatic_ = false;
 };

@@ -68,7 +68,7 @@ Program described(const RuntimePrograms& all, const Formula& formula) {
   return program;
 }
 
-/// The same code with its kernel twice, and the host's code between.
+/// The same code with its kernel twice, and a host call in between.
 Code doubled(const Code& code) {
   auto data = std::make_shared<jit::CodeData>(*Inside::of(code));
   auto core = std::make_shared<jit::Core>(*data->core);
@@ -79,7 +79,7 @@ Code doubled(const Code& code) {
   return Inside::make<Code>(std::move(data));
 }
 
-/// The same code, whose kernels say that they are worth so many parts.
+/// The same code, with kernels that declare the given number of parts.
 Code worth(const Code& code, std::uint32_t parts) {
   auto data = std::make_shared<jit::CodeData>(*Inside::of(code));
   auto core = std::make_shared<jit::Core>(*data->core);
@@ -116,7 +116,7 @@ RuntimePrograms make_programs(const Backend& backend, std::uint32_t parts) {
   all.tensors.emplace_back("h", host);
   all.tensors.emplace_back("w", i64, Dims{num_small_cells});
   all.tensors.back().set_mode(MemoryMode::on_device);
-  all.programs.reserve(std::size(formulas));  // kernels point there
+  all.programs.reserve(std::size(formulas));  // kernels keep pointers into it
   for (const Formula& formula : formulas) {
     Code code = backend.compile(described(all, formula));
     if (parts > 1) code = worth(code, parts);

@@ -1,5 +1,5 @@
-// Where hosts of random work for the tensor runtime act: in a simulation, one at a time, or on
-// threads of their own.
+// The environment in which hosts of a random run of the tensor runtime act: a simulation with one
+// active host at a time, or threads.
 #pragma once
 
 #include <chrono>
@@ -19,21 +19,21 @@ class Stage {
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  /// The name of the backend that its devices are of.
+  /// The name of the backend of the run's devices.
   [[nodiscard]] virtual const std::string& backend() const noexcept = 0;
-  /// Has all devices.
+  /// The scheduler of all devices.
   [[nodiscard]] virtual Scheduler& scheduler() noexcept = 0;
   [[nodiscard]] virtual const RuntimePrograms& programs() const noexcept = 0;
   /// A number below `bound`, drawn from the seed.
   [[nodiscard]] virtual std::uint64_t draw(std::uint64_t bound) = 0;
   virtual void sleep_for(std::chrono::nanoseconds time) = 0;
-  /// Something is wrong.
+  /// Reports an error.
   virtual void fail(std::string why) = 0;
-  /// Whether others come in at any moment, rather than where one waits.
+  /// Whether hosts may interleave at any moment, instead of at waits only.
   [[nodiscard]] virtual bool has_threads() const noexcept = 0;
 
-  // A host holds the stage while it looks at what it shares with others, and while the runtime
-  // works for it lets go.
+  // A host holds the stage while it accesses shared state, and releases the stage while the runtime
+  // works for the host.
   virtual void hold() = 0;
   virtual void let_go() noexcept = 0;
 };
@@ -49,7 +49,7 @@ class Held {
   Stage& stage_;
 };
 
-/// What `call` returns: the stage is not held meanwhile.
+/// Returns the result of `call`; the stage is released during the call.
 template <class Call>
 decltype(auto) meanwhile(Stage& stage, const Call& call) {
   struct Again {

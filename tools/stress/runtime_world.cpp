@@ -13,7 +13,7 @@
 namespace heddle::stress {
 namespace {
 
-/// Claims of a host, while it asks.
+/// Claims of a host during a request.
 class Claims {
  public:
   explicit Claims(const std::vector<Touch>& touches) : touches_(touches) {
@@ -29,10 +29,10 @@ class Claims {
   const std::vector<Touch>& touches_;
 };
 
-/// For all hosts: what a task sees end, only what comes after that task comes after.
+/// Shared by all hosts: an end observed in a task orders only work after that task.
 bool seen_to_end(const Event& event) { return !this_task::running() && event.done(); }
 
-/// Heddle's in half of all runs.
+/// Automatic order in half of all runs.
 Sync drawn_sync(std::uint64_t drawn, Planted planted) {
   if (drawn < 2 && planted != Planted::one_wait_less) return Sync::automatic;
   return drawn % 2 == 0 ? Sync::manual : Sync::check;
@@ -70,7 +70,7 @@ void World::open_backend() {
 }
 
 std::shared_ptr<Seat> World::open_seat(std::size_t backend) {
-  const Opened& opened = backends_[backend];  // others may open more
+  const Opened& opened = backends_[backend];  // other hosts may open more
   const auto devices = static_cast<std::uint64_t>(opened.backend.num_physical_devices());
   const auto ordinal = static_cast<int>(draw(devices));
   for (int k = 0; k < 1000; ++k) {
@@ -162,7 +162,7 @@ std::vector<Event> World::comes_after(const Work& work) {
   return events_before;
 }
 
-/// All events of one device: a later one stands for those before.
+/// Keeps one event per device: a later event implies the earlier ones.
 void World::leave_out_one(std::vector<Event>& events_before, const Work& work) {
   left_out_ = true;
   const Event left_out = events_before[draw(events_before.size())];
@@ -203,7 +203,8 @@ bool World::ask(Work work, const std::function<Event(const std::vector<Event>&)>
                                [](const Touch& touch) { return touch.right->donated; });
   };
   const bool must_be_refused = work.must_be_refused || lacks_something(work.seat->closed);
-  // Where a queue runs ahead, what comes after a failure may have taken effect when that is told.
+  // Where a queue runs ahead, work behind a failure may have taken effect before the failure is
+  // reported.
   const bool ahead =
       work.seat->runs_ahead ||
       std::ranges::any_of(work.touches, [](const Touch& touch) { return touch.right->runs_ahead; });
@@ -218,7 +219,7 @@ bool World::ask(Work work, const std::function<Event(const std::vector<Event>&)>
     request.perhaps_bad = work.waits;
     request.not_written = status.message().find("not written") != std::string_view::npos;
     request.refusal = status.message();
-    // The wait of a task may end badly before what it waits for has ended.
+    // The wait of a task may fail before the awaited work has ended.
     if (work.waits && this_task::running()) note(work, work.seat->device.record());
     if (status.code() == ErrorCode::failed_precondition && request.not_written) return false;
     const bool may = must_be_refused || work.may_be_refused || lacks_something(work.seat->gone);
@@ -238,7 +239,8 @@ bool World::ask(Work work, const std::function<Event(const std::vector<Event>&)>
   }
   if (work.waits) {
     request.end = Request::End::took_effect;
-    if (this_task::running()) note(work, work.seat->device.record());  // nobody else has seen it
+    // no other host has seen the event
+    if (this_task::running()) note(work, work.seat->device.record());
   } else {
     request.event = event;
     note(work, event);
@@ -266,7 +268,7 @@ bool World::ask_all(const std::vector<Work>& works,
   Events after;
   for (const Work& work : works) {
     requests.push_back(&model_.add(work.request));
-    requests.back()->partly = true;  // a task does several
+    requests.back()->partly = true;  // one task has several requests
     const Events some = comes_after(work);
     after.insert(after.end(), some.begin(), some.end());
   }
@@ -279,7 +281,7 @@ bool World::ask_all(const std::vector<Work>& works,
     for (std::size_t k = 0; partly && k < works.size(); ++k) {
       requests[k]->end = Request::End::anything;
       requests[k]->perhaps_bad = true;
-      note(works[k], works[k].seat->device.record());  // whichever it is, and others
+      note(works[k], works[k].seat->device.record());  // covers this work's task, and others
     }
     const bool not_written = status.message().find("not written") != std::string_view::npos;
     if (not_written && !partly) {

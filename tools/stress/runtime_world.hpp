@@ -1,6 +1,6 @@
-// The world of a random run of the tensor runtime: devices, memory and the rights to it, and how
-// hosts ask for work as a careful user would, so that what memory must hold is known. For who holds
-// its stage.
+// The world of a random run of the tensor runtime: devices, memory and the rights to memory. Hosts
+// submit work as a careful user would, so that the expected contents of memory are known. Callers
+// hold the stage.
 #pragma once
 
 #include <algorithm>
@@ -22,16 +22,16 @@
 
 namespace heddle::stress {
 
-/// The right to a buffer, which donation takes away. Order between devices is the user's: a host
-/// that asks for work on it claims it until it has the event, and comes after the uses on other
-/// devices. A donation claims nothing: the runtime orders what comes after it.
+/// The right to a buffer, ended by donation. The user orders devices: a host that submits work on
+/// the buffer claims it until the host has the event, and comes after the uses on other devices. A
+/// donation claims no right: the runtime orders later work after the donation.
 struct Right {
   std::size_t memory = 0;   ///< in the model
-  std::uint64_t space = 0;  ///< that of devices that reach it
-  bool runs_ahead = false;  ///< the device whose it is, which moves may use beside their own
+  std::uint64_t space = 0;  ///< the space of devices that reach the memory
+  bool runs_ahead = false;  ///< of the owning device; moves may use the device beside their own
   bool claimed = false, donated = false;
   bool replayed = false;             ///< claimed by a run of a replay
-  std::optional<BufferView> view{};  ///< all of it; none: memory of the host's
+  std::optional<BufferView> view{};  ///< the whole buffer; empty: memory of the host
   struct Use {
     Event event;
     bool writes;
@@ -45,7 +45,7 @@ struct Part {
   std::size_t at = 0, cells = num_cells;
   [[nodiscard]] Slice slice() const noexcept { return {right->memory, at, cells}; }
   [[nodiscard]] BufferView view() const;
-  /// Whether they have cells in common, or all.
+  /// Whether the parts share cells.
   [[nodiscard]] bool overlaps(const Part& other) const noexcept {
     return right->memory == other.right->memory &&
            std::max(at, other.at) < std::min(at + cells, other.at + other.cells);
@@ -59,22 +59,22 @@ struct Part {
 struct Seat {
   Device device;
   std::size_t backend;
-  std::uint64_t space;  ///< 0: the host's
+  std::uint64_t space;  ///< 0: the host's space
   bool runs_ahead;
-  bool gone = false;    ///< somebody finalises it
-  bool closed = false;  ///< somebody has: nothing is accepted
-  /// What its merge buffer holds, but where a merge() has cleared it since.
+  bool gone = false;    ///< being finalised
+  bool closed = false;  ///< finalised: accepts no work
+  /// The contents of the merge buffer, unless a merge() has cleared it since.
   struct Slot {
     bool claimed = false;
     struct Load {
       Operand tensor;
-      Part source;  ///< what the consumer reads
+      Part source;  ///< read by the consumer
       bool streamed;
       Event event;
     };
     std::optional<Load> load{};
     std::uint64_t cleared_by = 0;  ///< a ticket
-    bool unknown = false;          ///< perhaps cleared
+    bool unknown = false;          ///< may be cleared
   } slot{};
 };
 
@@ -85,69 +85,70 @@ struct Touch {
 
 class World {
  public:
-  /// `tell`: what is told of each work; empty: nothing.
+  /// `tell`: receives a line per work; empty: no output.
   World(Stage& stage, std::function<void(const std::string&)> tell,
         Planted planted = Planted::nothing);
 
   [[nodiscard]] Stage& stage() noexcept { return stage_; }
   [[nodiscard]] RuntimeModel& model() noexcept { return model_; }
   [[nodiscard]] std::uint64_t draw(std::uint64_t bound) { return stage_.draw(bound); }
-  /// What the runtime is asked for by `call`. Others come in meanwhile.
+  /// Runs a runtime call. Other hosts may run meanwhile.
   template <class Call>
   decltype(auto) have(const Call& call) {
     return meanwhile(stage_, call);
   }
 
-  /// Empty, or what does not fit: an order that hosts did not give, where that is checked, or what
-  /// memory holds. When all has ended.
+  /// Returns an empty string, or the error: a missing order, where orders are checked, or a
+  /// mismatch of memory. Call after all work has ended.
   [[nodiscard]] std::string check();
 
-  /// Whether heddle sees to the order between devices.
+  /// Whether heddle orders devices.
   [[nodiscard]] bool automatic() const noexcept { return sync_ == Sync::automatic; }
   [[nodiscard]] bool checked() const noexcept { return sync_ == Sync::check; }
   void open_backend();
   /// A new virtual device of a backend.
   std::shared_ptr<Seat> open_seat(std::size_t backend);
   [[nodiscard]] const Backend& backend(std::size_t k) const { return backends_[k].backend; }
-  /// Somebody finalises it: devices that are being opened are gone with it.
+  /// Marks a backend as being finalised: devices being opened are closed with it.
   void backend_goes(std::size_t k) { backends_[k].gone = true; }
   [[nodiscard]] std::size_t num_backends() const noexcept { return backends_.size(); }
-  /// The devices that were opened.
+  /// The open devices.
   [[nodiscard]] const std::vector<std::shared_ptr<Seat>>& seats() const noexcept { return seats_; }
-  /// Lets go of what it has beside the model.
+  /// Releases all handles that are not part of the model.
   void close();
 
-  /// Memory of a buffer that was made just now, on that device.
+  /// Adds the memory of a new buffer on that device.
   [[nodiscard]] std::shared_ptr<Right> new_right(const Seat& seat, BufferView view,
                                                  std::size_t cells);
   void zero(const Part& part);
 
-  /// Something that is asked for: `call` is given what it has to come after, and returns the event,
-  /// or throws. Whether it was accepted. Nothing happens where somebody has a claim.
+  /// A request: `call` receives the events that it must come after, and returns its event, or
+  /// throws. Returns whether the request was accepted. A request on claimed memory does nothing.
   struct Work {
     std::shared_ptr<Seat> seat;
     std::vector<Touch> touches;
     Request request;
-    bool may_be_refused = false;  ///< as failed_precondition
+    bool may_be_refused = false;  ///< with failed_precondition
     bool must_be_refused = false;
-    std::function<bool()> finalized{};  ///< a context that it needs; unset: it needs none
-    bool waits = false;                 ///< the call returns when it has ended
+    /// whether a required context is finalised; empty: no context is required
+    std::function<bool()> finalized{};
+    bool waits = false;  ///< the call returns after the work has ended
   };
   bool ask(Work work, const std::function<Event(const std::vector<Event>&)>& call);
-  /// The same for several at once, in that order: `call` returns an event for each. Where it throws
-  /// `partly` says whether some of them may have been accepted.
+  /// The same for several requests at once, in that order: `call` returns an event for each. If the
+  /// call throws, `partly` says whether some requests may have been accepted.
   using Events = std::vector<Event>;
   bool ask_all(const std::vector<Work>& works, const std::function<Events(const Events&)>& call,
                const bool& partly);
-  /// Whether `status` is one of these; else the run has failed.
+  /// Whether `status` is one of these; otherwise the run fails.
   bool expect(const Status& status, std::initializer_list<ErrorCode> codes, const char* what);
 
   std::uint64_t accepted = 0, refused = 0;
-  std::deque<Values> host_memory;  ///< that transfers use
-  /// What is no request happens to memory.
+  std::deque<Values> host_memory;  ///< used by transfers
+  /// Reports a change of memory that is not a request.
   void tell_of(const char* what, const Part& part);
   void publish(const Event& event);
-  /// A copy: others may publish meanwhile.
+  /// Returns a copy: other hosts may publish meanwhile.
   [[nodiscard]] Event any_event();
 
  private:
@@ -162,7 +163,7 @@ class World {
 
   Stage& stage_;
   const std::function<void(const std::string&)> tell_;
-  /// What Sync::check told first, on whatever thread.
+  /// The first report of Sync::check, from any thread.
   struct Missing {
     std::mutex mutex;
     std::string first;
@@ -170,19 +171,20 @@ class World {
 
   const Planted planted_;
   const Sync sync_;
-  bool left_out_ = false;  // what was planted
+  bool left_out_ = false;  // the planted bug has been applied
   const std::shared_ptr<Missing> missing_ = std::make_shared<Missing>();
   RuntimeModel model_;
-  std::vector<Event> events_;  // some
+  std::vector<Event> events_;  // a sample of events
   std::deque<Opened> backends_;
-  std::vector<std::shared_ptr<Seat>> seats_;  // on threads, as a device goes with its last handle
+  // used on threads, because a device ends with its last handle
+  std::vector<std::shared_ptr<Seat>> seats_;
 };
 
 [[nodiscard]] Request read_request(const char* name, const Part& from, const Values& seen);
 [[nodiscard]] Request copy_request(const char* name, const Part& to, const Part& from);
 [[nodiscard]] Request values_request(const char* name, const Part& to, const Values& values);
 
-/// What `call` throws.
+/// The error thrown by `call`.
 template <class Call>
 Status attempt(const Call& call) {
   try {

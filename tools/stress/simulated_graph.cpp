@@ -1,4 +1,4 @@
-// Hosts that act at random on a few devices, and the account of what became of every task.
+// Hosts that act at random on a few devices, and a record of every task's result.
 #include "tools/stress/simulated_graph.hpp"
 
 #include <fmt/format.h>
@@ -16,25 +16,25 @@ using namespace std::chrono_literals;
 using sched::FullPolicy;
 using sched::TaskDevice;
 
-/// What became of one accepted submission.
+/// The result of one accepted submission.
 struct Fate {
   Event event{};
   int begun = 0, ended = 0;
   int calls_due = 0, calls = 0;
-  ErrorCode told = ErrorCode::ok;  // by the callback
+  ErrorCode told = ErrorCode::ok;  // reported by the callback
   bool is_wait = false;            // TaskDevice::wait(): runs nothing
   bool ends_later = false;
   bool failed_at_issue = false;
   LateEnd late{};
   [[nodiscard]] bool bad() const noexcept { return failed_at_issue || late.reported_bad; }
 };
-/// Something to wait for; of a task whose fate is followed, or of nobody's.
+/// An event to wait for; its task may be recorded, or not.
 struct Promise {
   Event event{};
   std::shared_ptr<Fate> fate{};
 };
 
-/// A device, and what its tasks saw.
+/// A device, and the observations of its tasks.
 struct Target {
   explicit Target(TaskDevice opened) : device(std::move(opened)) {}
   TaskDevice device;
@@ -44,7 +44,7 @@ struct Target {
   std::vector<std::shared_ptr<Fate>> fates;
 };
 
-/// What a task is to do.
+/// The plan of a task.
 struct Plan {
   std::shared_ptr<Fate> fate;
   Event other;
@@ -87,7 +87,7 @@ class Graph {
   [[nodiscard]] std::uint64_t draw(std::uint64_t bound) { return simulation_.random(bound); }
   [[nodiscard]] Time draw_time() { return Time(1000 << draw(14)); }
 
-  /// A device, unless the simulation refuses for a long time.
+  /// Opens a device, unless the simulation refuses for a long time.
   std::shared_ptr<Target> open() {
     sched::DeviceOptions options;
     options.name = fmt::format("device{}", all_.size());
@@ -109,7 +109,7 @@ class Graph {
     throw std::runtime_error("no device");
   }
 
-  /// Copies: others may put another device there meanwhile.
+  /// Returns copies: other hosts may replace the device meanwhile.
   [[nodiscard]] std::shared_ptr<Target> any_target() { return targets_[draw(targets_.size())]; }
 
   [[nodiscard]] Promise any_promise() {
@@ -124,7 +124,7 @@ class Graph {
     }
   }
 
-  /// `status` was told as the end of what was promised.
+  /// Checks `status`, reported as the end of a submission.
   void check_told(const Promise& promise, const Status& status) {
     if (!status.ok() || !promise.fate || promise.fate->is_wait) return;
     const Fate& fate = *promise.fate;
@@ -188,7 +188,7 @@ class Graph {
     }
   }
 
-  /// What waits for an event that nobody signals ends when it is cancelled.
+  /// A wait for an event that is never signalled ends when the wait is cancelled.
   void cancel_what_waits(const std::shared_ptr<Target>& target) {
     sched::ExternalTimeline nobody("nobody");
     const Event never = nobody.next();
@@ -205,7 +205,7 @@ class Graph {
     }
   }
 
-  /// Shuts a device down, or lets go of it, and opens another in its place.
+  /// Shuts a device down, or releases it, and opens a replacement.
   void replace(const std::shared_ptr<Target>& target) {
     for (auto& place : targets_) {
       if (place == target) place = open();
@@ -216,8 +216,8 @@ class Graph {
     }
   }
 
-  /// Tasks wait for what there is when they run, and block on full queues: such waits close cycles,
-  /// and one of each is refused.
+  /// Tasks wait for existing events when they run, and block on full queues: such waits close
+  /// cycles, and one wait of each cycle is refused.
   void submit(const std::shared_ptr<Target>& target, int depth) {
     sched::SubmitOptions options;
     options.contain = draw(4) == 0;
@@ -265,7 +265,7 @@ class Graph {
     return end.code() == ErrorCode::cancelled ? end : Status();
   }
 
-  /// What ends it gets to it before or after it is issued.
+  /// The completing host may receive the Completion before or after the task is issued.
   void submit_late(Target& target, const Plan& plan, const sched::SubmitOptions& options) {
     const auto fate = plan.fate;
     fate->ends_later = true;
@@ -276,7 +276,7 @@ class Graph {
           auto task = late_.begin(*kept, std::move(completion));
           const bool first = draw(2) == 0;
           if (first) end_later(std::move(task));
-          plan.fate->failed_at_issue = true;  // should it throw
+          plan.fate->failed_at_issue = true;  // if it throws
           Status status = run(*here, plan);
           plan.fate->failed_at_issue = !status.ok();
           if (!first) end_later(std::move(task));
@@ -286,7 +286,7 @@ class Graph {
     account(target, event, fate);
   }
 
-  /// It, or another one in its place.
+  /// The device, or its replacement.
   void end_later(std::shared_ptr<LateTasks::Unreported> task) {
     if (draw(8) == 0) return late_.end(*task, draw_);
     late_.leave(std::move(task));
@@ -325,7 +325,7 @@ class Graph {
         check_told({fate->event, fate}, status);
       });
       ++fate->calls_due;
-    } catch (const std::bad_alloc&) {  // says so, and does not call
+    } catch (const std::bad_alloc&) {  // a call that throws registers no callback
     }
   }
 
@@ -336,7 +336,7 @@ class Graph {
     simulation_.fail(fmt::format("{}: {}", what, status.to_string()));
   }
 
-  /// Every accepted task ended once, as its event says, and the counters add up.
+  /// Every accepted task ended once, with the status of its event, and the counters add up.
   void check() {
     for (const auto& target : all_) {
       const std::string& name = target->device.name();
@@ -380,7 +380,7 @@ class Graph {
     if (!over_) simulation_.fail(why);
   }};
   const LateTasks::Draw draw_ = [this](std::uint64_t bound) { return draw(bound); };
-  Simulation simulation_;  // ends first: hosts that hang go on once more
+  Simulation simulation_;  // destroyed first: hanging hosts run once more
 };
 
 }  // namespace

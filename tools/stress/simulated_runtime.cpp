@@ -15,7 +15,7 @@
 namespace heddle::stress {
 namespace {
 
-/// Hosts of a simulation go on where another one waits. Its devices are played.
+/// Hosts of a simulation switch at waits. The devices are played.
 class SimulatedStage final : public Stage {
  public:
   explicit SimulatedStage(Simulation& simulation) : simulation_(simulation), hardware_(simulation) {
@@ -42,7 +42,7 @@ class SimulatedStage final : public Stage {
   void hold() override {}
   void let_go() noexcept override {}
 
-  /// Two of the kernel's steps, and the host's between them.
+  /// Two kernel steps, and the host's step between them.
   Status step_between() {
     if (hardware_.fails()) return Status(ErrorCode::device_failed, "planted by the host");
     if (draw(4) == 0) simulation_.yield();
@@ -50,12 +50,12 @@ class SimulatedStage final : public Stage {
   }
 
  private:
-  /// The devices that its backends open are drawn here.
+  /// Draws the devices of each opened backend.
   static SimulatedStage*& current() {
     static thread_local SimulatedStage* stage = nullptr;
     return stage;
   }
-  /// For the backend that is being opened.
+  /// Used by the backend being opened.
   [[nodiscard]] std::vector<std::shared_ptr<dev::PhysicalDevice>> make_devices() {
     const bool peers = draw(2) == 0;
     const bool all_run_ahead = draw(3) == 0, in_parts = draw(3) == 0;
@@ -129,7 +129,7 @@ GraphReport simulate_runtime(SimulationOptions options, Planted planted) {
                  {"tensors shared", hosts.shared},
                  {"things finalised", hosts.finalized}};
   stage.hardware().end();
-  simulation.reset();  // hosts that hang go on once more: what they use goes after
+  simulation.reset();  // hanging hosts run once more: destroy before the state that they use
   set_host_step({});
   return report;
 }

@@ -1,6 +1,6 @@
-// Random work for the whole tensor runtime in a simulation: hosts that link, schedule, copy, merge,
-// donate, finalise, cancel and recover on virtual devices of several kinds; and what memory must
-// hold whatever happens (S18, S23, D2, D5 to D8, D10, D13, D15 to D17). One thread.
+// Random work for the whole tensor runtime in a simulation: hosts link, schedule, copy, merge,
+// donate, finalise, cancel and recover on virtual devices of several kinds; the contents of memory
+// are checked under all interleavings (S18, S23, D2, D5 to D8, D10, D13, D15 to D17). One thread.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace heddle::stress {
 
-/// What is usual for this seed. Tasks throw where the played devices say, not anywhere: it is known
-/// then what has not run.
+/// The default options of this seed. Tasks throw only where the played devices say, so that the set
+/// of tasks that did not run is known.
 [[nodiscard]] SimulationOptions runtime_options(std::uint64_t seed);
 
-/// Draws a run from options.seed. The report's status names what broke.
+/// Draws a run from options.seed. The report's status names the broken invariant.
 [[nodiscard]] GraphReport simulate_runtime(SimulationOptions options,
                                            Planted planted = Planted::nothing);
 

@@ -27,8 +27,8 @@ constexpr std::uint64_t slack_bytes =
 #endif
 
 /// Room for stacks, queues and the allocator's arenas of all threads, most of it never touched.
-/// With less, memory ends somewhere in the middle of a round, where some of the scheduler's own
-/// messages can no longer be made.
+/// With less room, allocations would fail in the middle of a round, where the scheduler's own
+/// messages may fail too.
 constexpr std::uint64_t address_space_bytes_min = 4096 * mib;
 
 void require_address_space() {

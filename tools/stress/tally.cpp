@@ -1,4 +1,4 @@
-// Adding up, and saying it.
+// Adding counts, and printing them.
 #include "tools/stress/tally.hpp"
 
 #include <fmt/format.h>

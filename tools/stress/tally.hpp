@@ -1,4 +1,4 @@
-// What a stress run has done so far, in numbers. A value.
+// The counts of a stress run. A value.
 #pragma once
 
 #include <array>
@@ -9,45 +9,45 @@
 
 namespace heddle::stress {
 
-/// Between the lines that a run says of how far it is.
+/// Interval of progress lines.
 inline constexpr std::chrono::seconds progress_pause{2};
 
 enum class Count : std::uint8_t {
   rounds,
   devices,
-  tasks,  ///< accepted, waits and the last one of each device included
+  tasks,  ///< accepted, including waits and the last task of each device
   done,
   failed,
   skipped,
   cancelled,
-  // Faults, as they hit.
+  // Faults that occurred.
   thrown,     ///< tasks that threw or returned a failure
-  contained,  ///< those among these that did not poison their device
+  contained,  ///< the subset that did not poison the device
   foreign_failed,
   foreign_late,       ///< signals after a pause
-  foreign_forgotten,  ///< tickets whose timeline went before it signalled them
+  foreign_forgotten,  ///< tickets whose timeline was destroyed before the signal
   full,               ///< submissions refused: no room, or none before the deadline
   refused,  ///< submissions refused for other reasons: poisoned, shut down, a second producer
-  // What hosts did besides.
+  // Other host actions.
   recoveries,
   cancels,
   shutdowns,
   hasty_shutdowns,  ///< with little time
   waits,            ///< by hosts
-  late_waits,       ///< that their deadline ended
+  late_waits,       ///< ended by their deadline
   callbacks,
   descriptors,
   traces,
   // Tasks that end later.
   late,          ///< issued
-  late_beside,   ///< those among these that others were in flight beside
+  late_beside,   ///< the subset with other tasks in flight
   late_dropped,  ///< Completions
   late_failed,   ///< at the end
-  // What workers of threaded devices did.
+  // Actions of threaded devices' workers.
   parks,
   wakes,
   spins,
-  count_  // how many there are
+  count_  // number of entries
 };
 
 class Tally {

@@ -22,13 +22,13 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// Hosts are threads, of which one at a time looks at what they share.
+/// Hosts are threads; one thread at a time accesses shared state.
 class ThreadStage final : public Stage {
  public:
   ThreadStage(const Backend& backend, std::shared_ptr<const RuntimePrograms> programs,
               std::uint64_t seed)
       : backend_(backend.name()), programs_(std::move(programs)), numbers_(seed) {
-    // In some rounds no step fails: what goes wrong often hides what goes wrong else.
+    // In some rounds no step fails: failures often hide other bugs.
     if (draw(4) != 0) one_failure_in_ = std::uint64_t{1} << draw(4);
   }
 
@@ -36,7 +36,7 @@ class ThreadStage final : public Stage {
   [[nodiscard]] Scheduler& scheduler() noexcept override { return scheduler_; }
   [[nodiscard]] const RuntimePrograms& programs() const noexcept override { return *programs_; }
   [[nodiscard]] std::uint64_t draw(std::uint64_t bound) override { return numbers_() % bound; }
-  /// Where hosts sleep for long, devices have nothing to do.
+  /// While hosts sleep for long, devices are idle.
   void sleep_for(std::chrono::nanoseconds time) override {
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(time, 50us));
   }
@@ -49,11 +49,11 @@ class ThreadStage final : public Stage {
 
   [[nodiscard]] const std::string& broken() const noexcept { return broken_; }
   void calm() noexcept {
-    one_failure_in_.store(0, std::memory_order_relaxed);  // a number that guards nothing
+    one_failure_in_.store(0, std::memory_order_relaxed);  // relaxed: a number without ordering
   }
-  /// On a device's thread, which must not wait for who holds the stage.
+  /// Called on a device's thread, which must not wait for the stage.
   Status step_between() {
-    // relaxed, here and below: numbers that guard nothing.
+    // relaxed, here and below: numbers without ordering.
     const std::uint64_t one_in = one_failure_in_.load(std::memory_order_relaxed);
     const std::uint64_t step = steps_.fetch_add(1, std::memory_order_relaxed);
     if (one_in == 0 || step % one_in != one_in - 1) return {};
@@ -61,7 +61,7 @@ class ThreadStage final : public Stage {
     return Status(ErrorCode::device_failed, "planted by the host");
   }
   [[nodiscard]] std::uint64_t failures() const noexcept {
-    return failures_.load(std::memory_order_relaxed);  // a number for people
+    return failures_.load(std::memory_order_relaxed);  // relaxed: for the report
   }
 
  private:
@@ -74,7 +74,7 @@ class ThreadStage final : public Stage {
   std::atomic<std::uint64_t> one_failure_in_{0}, steps_{0}, failures_{0};
 };
 
-/// One round, which its threads keep.
+/// One round, kept alive by its threads.
 class ThreadedRound : public std::enable_shared_from_this<ThreadedRound> {
  public:
   ThreadedRound(const ThreadedOptions& options, const Backend& backend,
@@ -86,7 +86,7 @@ class ThreadedRound : public std::enable_shared_from_this<ThreadedRound> {
     set_host_step([this] { return stage_.step_between(); });
   }
 
-  /// false: it is stuck.
+  /// false: the round is stuck.
   bool run() {
     const Clock::time_point end = Clock::now() + options_.round_max;
     std::thread thread([self = shared_from_this()] {
@@ -160,7 +160,7 @@ class ThreadedRound : public std::enable_shared_from_this<ThreadedRound> {
     }
     for (std::thread& thread : threads) thread.join();
   }
-  /// Tasks may have submitted more, anywhere.
+  /// Tasks may have submitted further work, on any device.
   void await_devices() {
     const auto& seats = world_.seats();
     while (!std::ranges::all_of(seats, [](const auto& seat) { return seat->device.is_idle(); }))
@@ -187,8 +187,7 @@ std::string mebibytes(std::uint64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-/// What is in use: of what threads that are gone have freed, the allocator keeps ever more, in
-/// pieces.
+/// Bytes in use: the allocator keeps ever more memory freed by ended threads, in fragments.
 std::uint64_t bytes_used() {
   ::malloc_trim(0);
   return resident_bytes();
@@ -227,7 +226,7 @@ ThreadedResult run_threaded(const Backend& backend, const ThreadedOptions& optio
     if (result.stuck) {
       result.broken = fmt::format("a round did not end within {} s", options.round_max.count());
       static auto* const kept = new std::vector<std::shared_ptr<ThreadedRound>>();
-      kept->push_back(round);  // its threads go on
+      kept->push_back(round);  // its threads continue
       return result;
     }
     add_seen(result.seen, round->seen());

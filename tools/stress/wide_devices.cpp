@@ -29,7 +29,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// A computation, what it is given, and what it gives at width 1.
+/// A computation, with inputs and the results at width 1.
 struct WideWork {
   GraphProgram program;
   std::vector<std::vector<float>> given;
@@ -93,8 +93,8 @@ class WideWorks {
   std::vector<WideWork> all_;
 };
 
-/// Affinity masks of the process's threads, which lose processors and get them back. Processors
-/// that the process has no right to stay out. One thread.
+/// Affinity masks of the process's threads: removes processors and gives them back. Processors
+/// outside the process's own mask are not used. One thread.
 class Masks {
  public:
   Masks() {
@@ -105,8 +105,8 @@ class Masks {
   Masks(const Masks&) = delete;
   Masks& operator=(const Masks&) = delete;
 
-  /// Leaves each thread but `spared`, with one chance in two, some of the processors. How many
-  /// threads lost some.
+  /// Removes processors from each thread except `spared`, with probability 1/2. Returns the number
+  /// of changed threads.
   template <class Random>
   std::uint64_t take(Random& random, const std::set<pid_t>& spared) {
     std::uint64_t taken = 0;
@@ -119,7 +119,7 @@ class Masks {
         if (CPU_ISSET(k, &allowed_) && random() % 2 == 0) CPU_SET(k, &left);
       }
       if (CPU_COUNT(&left) == 0 || CPU_EQUAL(&left, &mine)) continue;
-      // A thread that has ended meanwhile has none.
+      // An ended thread has no mask.
       if (::sched_setaffinity(thread, sizeof left, &left) != 0) continue;
       before_.try_emplace(thread, mine);
       ++taken;
@@ -149,7 +149,7 @@ class Masks {
   std::map<pid_t, cpu_set_t> before_;
 };
 
-/// One round, which its threads keep.
+/// One round, kept alive by its threads.
 class WideRound {
  public:
   WideRound(std::string backend, std::shared_ptr<const WideWorks> works, std::uint64_t seed)
@@ -181,14 +181,14 @@ class WideRound {
       here.wait();
       others.emplace_back([&, seed = random_()] { guarded([&] { take_and_give_back(seed); }); });
       hosts.clear();  // joins
-      // relaxed: a word that guards nothing.
+      // relaxed: a flag without ordering.
       over_.store(true, std::memory_order_relaxed);
     }
   }
   /// The round has ended.
   [[nodiscard]] const std::string& broken() const noexcept { return broken_; }
   [[nodiscard]] std::vector<Seen> seen() const {
-    // relaxed, here and below: numbers for people.
+    // relaxed, here and below: numbers for the report.
     constexpr auto order = std::memory_order_relaxed;
     return {{"results compared", compared_.load(order)},
             {"parts", parts_.load(order)},
@@ -239,7 +239,7 @@ class WideRound {
       const std::vector<float> found = compute(work, device);
       if (std::memcmp(found.data(), work.wanted.data(), found.size() * sizeof(float)) != 0)
         fail(fmt::format("work {} differs from width 1 on {}", number, device.name()));
-      compared_.fetch_add(1, std::memory_order_relaxed);  // a number for people
+      compared_.fetch_add(1, std::memory_order_relaxed);  // relaxed: for the report
     }
     parts_.fetch_add(device.statistics().parts, std::memory_order_relaxed);  // likewise
   }
@@ -255,7 +255,7 @@ class WideRound {
         }
       });
       if (random() % 2 == 0) throw_if_failed(busy.wait());
-      opened_.fetch_add(1, std::memory_order_relaxed);  // a number for people
+      opened_.fetch_add(1, std::memory_order_relaxed);  // relaxed: for the report
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 1000));
     }
   }
@@ -264,7 +264,7 @@ class WideRound {
     Masks masks;
     while (!is_over()) {
       taken_.fetch_add(masks.take(random, spared_),
-                       std::memory_order_relaxed);  // a number for people
+                       std::memory_order_relaxed);  // relaxed: for the report
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
       if (random() % 2 == 0) masks.give_back();
     }
@@ -295,12 +295,12 @@ class WideRound {
   std::atomic<std::uint64_t> compared_{0}, parts_{0}, opened_{0}, taken_{0};
   std::mutex mutex_;
   std::string broken_;
-  /// Those that open devices: what is bound to a processor may only be opened where that may be
-  /// used. Constant once they run.
+  /// The threads that open devices: a bound device may only be opened on processors that the thread
+  /// may use. Constant once the threads run.
   std::set<pid_t> spared_;
 };
 
-/// Whether it ended in time.
+/// Whether the round ended in time.
 bool run_round(const std::shared_ptr<WideRound>& round, std::chrono::seconds most) {
   auto ended = std::make_shared<std::promise<void>>();
   auto when = ended->get_future();
