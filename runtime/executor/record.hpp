@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/device/route.hpp"
 #include "runtime/door/submit.hpp"
 #include "runtime/executor/entry.hpp"
 #include "runtime/launch/steps.hpp"
-#include "runtime/transfer/transfer.hpp"
 
 namespace heddle::rt {
 

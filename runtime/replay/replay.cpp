@@ -142,8 +142,7 @@ class Plan::Running final : public Operation {
  private:
   Status one(Execution& execution, const Step& step) {
     if (!step.linked) {
-      // relaxed: a statistic.
-      execution.copies.fetch_add(1, std::memory_order_relaxed);
+      Execution::count(execution.copies);
       return step.move.run();
     }
     const Linked& linked = *step.linked;
