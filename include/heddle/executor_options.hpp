@@ -18,7 +18,7 @@
 #include "heddle/trace.hpp"
 
 namespace heddle::rt {
-class ExecutorCall;
+struct SideHook;
 }  // namespace heddle::rt
 
 #pragma GCC visibility push(default)
@@ -60,7 +60,7 @@ class SideParameters {
   }
 
  private:
-  friend class rt::ExecutorCall;
+  friend struct rt::SideHook;
   struct Slot {
     const std::string* name;
     const ArrayType* type;

@@ -12,22 +12,12 @@
 #include "runtime/device/device_state.hpp"
 #include "runtime/device/execution.hpp"
 #include "runtime/door/submit.hpp"
+#include "runtime/launch/loaded.hpp"
+#include "runtime/launch/taker_search.hpp"
 #include "runtime/memory/buffer_state.hpp"
 #include "runtime/transfer/transfer.hpp"
 
 namespace heddle::rt {
-
-bool is_stored(const jit::CodeData& code, std::size_t entry) noexcept {
-  const jit::Role role = code.signature().entries[entry].role;
-  return role != jit::Role::merge && role != jit::Role::scratch;
-}
-
-std::optional<std::size_t> entry_of(const jit::CodeData& code, const Tensor& tensor) {
-  for (std::size_t k = 0; k < code.signature().entries.size(); ++k) {
-    if (is_stored(code, k) && *code.tensor(k) == tensor) return k;
-  }
-  return std::nullopt;
-}
 
 Giving::Giving(const ContextState& context, const Contents& prior, const Code& code,
                const std::vector<Tensor>& donate)
@@ -35,6 +25,7 @@ Giving::Giving(const ContextState& context, const Contents& prior, const Code& c
   if (donate.empty()) return;
   const jit::CodeData& data = *Inside::of(code);
   const jit::Signature& signature = data.signature();
+  TakerSearch search;
   for (const Tensor& tensor : donate) {
     const std::optional<std::size_t> giver = entry_of(data, tensor);
     if (!giver) refuse(ErrorCode::invalid_argument, tensor, "it does not use it");
@@ -48,17 +39,16 @@ Giving::Giving(const ContextState& context, const Contents& prior, const Code& c
                  fmt::format("routine '{}' on {}", code.name(), context.device->execution->name));
     if (view->num_bytes() == 0) continue;  // no bytes to donate
     require_donatable(tensor, *view);
-    std::size_t taker = 0;
-    while (taker < signature.entries.size() &&
-           !(is_new(prior, taker) && signature.may_take(taker, *giver)))
-      ++taker;
-    if (taker == signature.entries.size()) {
+    const auto taker = search.next(signature.entries.size(), [&](std::size_t candidate) {
+      return is_new(prior, candidate) && signature.may_take(candidate, *giver);
+    });
+    if (!taker) {
       refuse(ErrorCode::failed_precondition, tensor,
              fmt::format("no tensor {} that it makes is new to the context, written whole, and "
                          "known to be written in no element before that of '{}' was read",
                          tensor.type().to_string(), tensor.label()));
     }
-    pairs_.push_back({*giver, taker, *view});
+    pairs_.push_back({*giver, *taker, *view});
   }
 }
 

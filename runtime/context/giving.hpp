@@ -13,11 +13,6 @@
 
 namespace heddle::rt {
 
-/// Tells whether an entry is a tensor with memory in a context.
-[[nodiscard]] bool is_stored(const jit::CodeData& code, std::size_t entry) noexcept;
-/// The entry of a tensor; nullopt: the code does not use the tensor.
-[[nodiscard]] std::optional<std::size_t> entry_of(const jit::CodeData& code, const Tensor& tensor);
-
 class Giving {
  public:
   /// Entries of the signature.

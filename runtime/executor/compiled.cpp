@@ -5,7 +5,7 @@
 #include "jit/code/code.hpp"
 #include "jit/loop/cost.hpp"
 #include "jit/system/inside.hpp"
-#include "runtime/executor/gifts.hpp"
+#include "runtime/executor/donation.hpp"
 
 namespace heddle::executors {
 
@@ -53,9 +53,10 @@ CompiledMemory CompiledBase::memory() const {
   for (const auto& parameter : graph.parameters) memory.arguments += parameter.bytes;
   for (const auto& result : graph.results) memory.results += result.bytes;
   memory.scratch = code.core->scratch.bytes;
-  rt::Gifts gifts(graph);
+  rt::Donation donation(graph);
   for (std::size_t k = 0; k < graph.parameters.size(); ++k) {
-    if (const auto result = gifts.pair(k)) memory.reusable += graph.results[*result].bytes;
+    const rt::Gift& gift = donation.give(k);
+    if (gift.result != rt::Gift::no_result) memory.reusable += graph.results[gift.result].bytes;
   }
   return memory;
 }

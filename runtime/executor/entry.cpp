@@ -7,7 +7,6 @@
 
 #include "jit/graph/state.hpp"
 #include "jit/system/inside.hpp"
-#include "runtime/context/giving.hpp"
 #include "runtime/device/backend_state.hpp"
 #include "runtime/device/device_state.hpp"
 #include "runtime/device/execution.hpp"

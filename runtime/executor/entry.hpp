@@ -117,7 +117,7 @@ class Site {
   const sched::Label label;
   /// Shared with every routine of the device; null: the code needs no scratch memory.
   const std::shared_ptr<const Memory> scratch;
-  /// True: calls may take the fast path, see ExecutorCall.
+  /// True: calls may take the fast path.
   const bool is_plain;
   const std::optional<SmallBuffers> small;
   // Texts for an error about the later use of a donated argument: a result has the memory, or no

@@ -150,18 +150,8 @@ bool ExecutorState::launch(Entry& entry, const executors::Arguments& arguments,
   const bool is_first = site == nullptr;
   if (is_first) [[unlikely]]
     site = &add_site(entry, device);
-  while (true) {
-    ExecutorCall call(*this, device, *site);
-    try {
-      call.take(arguments.leaves(), arguments.firsts());
-      call.run(sink);
-    } catch (const Error&) {
-      if (call.is_outdated()) continue;  // a call of another thread updated a variable first
-      throw;
-    }
-    call.tell();
-    return is_first;
-  }
+  rt::call({*this, device, *site}, {arguments.leaves(), arguments.firsts()}, sink);
+  return is_first;
 }
 
 Site& ExecutorState::add_site(Entry& entry, const Device& device) {
@@ -189,9 +179,8 @@ void ExecutorState::record(RecordingState& recording, const executors::Arguments
                            const executors::Maker& maker, executors::Sink& sink, const Device* on) {
   const std::shared_ptr<Entry> entry = compile(arguments, maker, on);
   const Device& device = own_or(on);
-  ExecutorCall call(*this, device, add_site(*entry, device));
-  call.take(arguments.leaves(), arguments.firsts());
-  call.record(recording, sink);
+  rt::record({*this, device, add_site(*entry, device)}, {arguments.leaves(), arguments.firsts()},
+             recording, sink);
 }
 
 std::shared_ptr<Entry> ExecutorState::compile(const executors::Arguments& arguments,

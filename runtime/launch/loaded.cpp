@@ -56,6 +56,18 @@ Loaded load(BackendState& backend, const Execution& execution, const Code& code,
   return loaded;
 }
 
+bool is_stored(const jit::CodeData& code, std::size_t entry) noexcept {
+  const jit::Role role = code.signature().entries[entry].role;
+  return role != jit::Role::merge && role != jit::Role::scratch;
+}
+
+std::optional<std::size_t> entry_of(const jit::CodeData& code, const Tensor& tensor) {
+  for (std::size_t k = 0; k < code.signature().entries.size(); ++k) {
+    if (is_stored(code, k) && *code.tensor(k) == tensor) return k;
+  }
+  return std::nullopt;
+}
+
 Use use_of(const jit::SignatureEntry& entry) noexcept {
   if (!entry.writes) return Use::read;
   return entry.overwrites_whole ? Use::overwrite : Use::change;

@@ -48,6 +48,11 @@ struct Loaded {
 [[nodiscard]] Loaded load(BackendState& backend, const Execution& execution, const Code& code,
                           std::vector<jit::Step> steps);
 
+/// Tells whether an entry is a tensor with memory in a context.
+[[nodiscard]] bool is_stored(const jit::CodeData& code, std::size_t entry) noexcept;
+/// The entry of a tensor; nullopt: the code does not use the tensor.
+[[nodiscard]] std::optional<std::size_t> entry_of(const jit::CodeData& code, const Tensor& tensor);
+
 /// The use of a signature's entry by a launch.
 [[nodiscard]] Use use_of(const jit::SignatureEntry& entry) noexcept;
 
