@@ -155,7 +155,7 @@ bool lacks_memory(std::uint64_t bytes, const std::string& said) {
   return false;
 }
 
-/// Throws Error(unavailable) for an obstacle in the system, exhausted without memory,
+/// Throws Error(unavailable) for an obstacle in the system, exhausted if there is no memory,
 /// compile_failed for a faulty library.
 LibraryHandle open_library(const std::string& path, const Image& image,
                            const LoadOptions& options) {

@@ -14,8 +14,9 @@
 
 namespace heddle::dev {
 
-/// GPU `ordinal` of the driver; null with `why`: invalid_argument if there is no such GPU,
-/// device_failed or exhausted with the driver's message.
+/// GPU `ordinal` of the driver. Null on failure, with the error in `why`: invalid_argument if there
+/// is no such GPU, unavailable if the GPU has no memory pools, device_failed or exhausted with the
+/// driver's message.
 [[nodiscard]] std::shared_ptr<PhysicalDevice> make_cuda_device(
     std::shared_ptr<const cuda::Driver> driver, int ordinal, Status* why);
 

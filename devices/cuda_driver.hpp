@@ -70,9 +70,9 @@ inline void* const launch_buffer_bytes = reinterpret_cast<void*>(2);
 /// The oldest supported driver, in the numbering of cuDriverGetVersion(): the first of CUDA 12.
 inline constexpr int driver_version_min = 12000;
 
-/// Each function: heddle's name, the driver's name, the CUDA version of its introduction, its
-/// parameters. Functions that later got another form are requested in the form of
-/// driver_version_min.
+/// Each entry: heddle's name, the driver's name, the CUDA version that introduced the function, and
+/// the parameters. If a later CUDA version changed the parameters, heddle still requests the form
+/// of driver_version_min.
 // clang-format off
 #define HEDDLE_CUDA_FUNCTIONS(each) \
   each(init, cuInit, 2000, (unsigned flags)) \
@@ -129,16 +129,16 @@ struct Driver {
   int version = 0;  ///< in the numbering of cuDriverGetVersion(): 12040 is CUDA 12.4
   int devices = 0;  ///< number of GPUs, at least 1
 
-  /// ok, or device_failed (exhausted without memory): the result of `function` while heddle did
-  /// `what`.
+  /// ok for success; otherwise exhausted for out_of_memory, and device_failed for other results.
+  /// The message names `what`, the action of heddle, and `function`, which returned `result`.
   [[nodiscard]] Status status(Result result, const char* function,
                               const std::string& what) const noexcept;
 };
 
-/// The driver in `file` ("" for the system's, libcuda.so.1), initialised; else null with `why`.
-/// `unavailable`: there is no driver, or it is older than driver_version_min, lacks a function, or
-/// finds no GPU. A file is opened once. Not in forked children of a process that has opened the
-/// driver.
+/// The driver in `file` ("" for the system's, libcuda.so.1), initialised. Null on failure, with
+/// `unavailable` in `why`: there is no driver, or the driver is older than driver_version_min,
+/// lacks a function, fails to start, or finds no GPU. Later calls for the same file return the same
+/// driver. Must not be called in a forked child of a process that has opened the driver.
 [[nodiscard]] std::shared_ptr<const Driver> open_driver(const std::string& file, Status* why);
 
 /// "12.4" of 12040

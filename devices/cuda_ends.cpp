@@ -130,8 +130,9 @@ Status Ends::record(const std::shared_ptr<Line>& line, Stream stream, std::uint6
       s = Status(ErrorCode::exhausted, "no host memory for a mark");
     }
   }
-  // The issued work ends first: the caller keeps its memory only during the call. Running kernels
-  // may need the other thread to learn of a stop request.
+  // All issued work must end before the return, because the caller keeps the memory of the work
+  // only during the call. The lock is free meanwhile: running kernels learn of stop requests from
+  // the thread of Ends.
   lock.unlock();
   static_cast<void>(gpu_->driver().stream_synchronize(stream));
   lock.lock();
@@ -151,7 +152,8 @@ Status Ends::wait(Stream stream, const Line& line, std::uint64_t number) noexcep
                       "waiting for another queue");
 }
 
-/// Copies the status words of the mark's kernels to their launchers.
+/// Removes the first mark: copies the status words of its kernels to their launchers, and frees
+/// cells and event.
 void Ends::pop_first(Line& line) noexcept {
   Line::Mark& mark = line.marks.front();
   for (const Launched& each : mark.launched) {
@@ -172,7 +174,8 @@ void Ends::tell(const std::shared_ptr<Line>& line, std::uint64_t number, Status 
   changed_.notify_all();
 }
 
-/// The error after which every later call to the GPU returns the same error.
+/// Makes the error of a lost GPU, on which every later driver call returns the same result. Names
+/// the oldest kernel that has not ended.
 Status Ends::lost_by(Result result) noexcept {
   const Launched* oldest = nullptr;
   for (const auto& line : lines_) {
@@ -210,7 +213,7 @@ bool Ends::look_at(const std::shared_ptr<Line>& line, Lock& lock) noexcept {
     const Line::Mark& first = line->marks.front();
     if (lost_.ok()) {
       const Result result = gpu_->driver().event_query(first.event);
-      // Marks that ended well are reported first.
+      // The marks that ended well are reported before the failure.
       if (result == not_ready || (result != success && number != 0)) break;
       if (result != success) lost_ = lost_by(result);
     }

@@ -1,6 +1,7 @@
-// Ends: reports ends on one GPU: a thread queries the marks of all streams, and calls Completions.
-// The thread spins for a while, and then naps, since no driver call waits for the first of several
-// streams. Queries also detect errors, after which the driver runs no callbacks.
+// Ends: reports completed work of one GPU: a thread queries the marks (CUDA events) of all streams,
+// and calls Completions. The thread spins for a while, and then naps, since no driver call waits
+// for whichever of several streams ends first. Queries also detect errors, after which the driver
+// runs no callbacks.
 #pragma once
 
 #include <atomic>
@@ -36,7 +37,8 @@ struct Launched {
   std::uint64_t number;       ///< counts launches on the GPU
 };
 
-/// One queue's marks. Guarded by the lock of its Ends.
+/// The marks of one queue that are not reported yet: CUDA events, recorded in the queue's stream.
+/// Guarded by the lock of its Ends.
 struct Line {
   struct Mark {
     std::uint64_t number;
@@ -62,9 +64,9 @@ class Ends {
   /// Takes unused cells, at least one.
   [[nodiscard]] Status take_cells(std::vector<KernelCell*>& cells) noexcept;
   void give_back(std::span<KernelCell* const> cells) noexcept;
-  /// Reports `number` when all work issued into `stream` before has ended. A failed status: that
-  /// work has ended, and no further mark of the line is reported. `launched` is taken in either
-  /// case.
+  /// Reports `number` when all work issued into `stream` before this call has ended. If the call
+  /// fails, this work has ended, and the pending marks of the line are dropped without a report.
+  /// `launched` is taken in either case.
   [[nodiscard]] Status record(const std::shared_ptr<Line>& line, Stream stream,
                               std::uint64_t number, std::vector<Launched>& launched) noexcept;
   /// `stream` continues after mark `number` of `line`.
@@ -80,7 +82,8 @@ class Ends {
   ~Ends();
   static void destroy(Ends* ends) noexcept;
   void run() noexcept;
-  /// Queries the marks of every line, and reports the ended marks; returns whether there was one.
+  /// Queries the marks of every line, and reports the ended marks. Returns true if any mark was
+  /// reported.
   bool look(Lock& lock) noexcept;
   bool look_at(const std::shared_ptr<Line>& line, Lock& lock) noexcept;
   void tell(const std::shared_ptr<Line>& line, std::uint64_t number, Status status,

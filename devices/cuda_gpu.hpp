@@ -13,7 +13,7 @@ namespace heddle::dev::cuda {
 
 class Gpu {
  public:
-  /// GPU `ordinal` of the driver; null with `why`.
+  /// Opens GPU `ordinal` of the driver. Null on failure, with the error in `why`.
   [[nodiscard]] static std::shared_ptr<Gpu> open(std::shared_ptr<const Driver> driver, int ordinal,
                                                  Status* why);
   Gpu(const Gpu&) = delete;
@@ -51,7 +51,8 @@ class Gpu {
 
   [[nodiscard]] Status allocate(std::size_t bytes, void** data) noexcept;
   void release(void* data) noexcept;
-  /// ok, or the result of `function` while this GPU did `what`.
+  /// ok for success; otherwise an error that names the GPU, its action `what`, and `function`,
+  /// which returned `result`.
   [[nodiscard]] Status status(Result result, const char* function, const char* what) const noexcept;
 
  private:

@@ -137,7 +137,7 @@ class PhysicalDevice {
  public:
   virtual ~PhysicalDevice() = default;
   [[nodiscard]] virtual const Properties& properties() const noexcept = 0;
-  /// `bytes` (never 0) aligned to 64, contents undefined. `exhausted` without memory.
+  /// `bytes` (never 0) aligned to 64, contents undefined. `exhausted` if there is no memory.
   [[nodiscard]] virtual Status allocate(std::size_t bytes, void** data) noexcept = 0;
   virtual void release(void* data, std::size_t bytes) noexcept = 0;
   /// Makes a queue for the tasks of one virtual device; each virtual device has a separate queue.

@@ -52,7 +52,7 @@ void MemoryAccount::trim() const noexcept {
 std::string MemoryAccount::refusal(std::uint64_t bytes) const {
   constexpr std::size_t named = 3;
   const MemoryLimit limit = limit_();
-  // relaxed: pairs with the exchange in take(); a number for people.
+  // relaxed: pairs with the exchange in take(); a statistic.
   const std::uint64_t taken = taken_.load(std::memory_order_relaxed);
   std::string text = "a block of " + std::to_string(bytes) + " bytes is needed, and the limit is " +
                      std::to_string(limit.bytes) + " bytes (" + *limit.source +

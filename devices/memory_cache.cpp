@@ -171,7 +171,7 @@ bool MemoryCache::make_ours(Block& block) noexcept {
     if (share_->bound && !share_->bound->take(block.size)) return false;
     if (block.share->bound) block.share->bound->give_back(block.size);
   }
-  // relaxed: pairs with itself and the load in use(); a number for people.
+  // relaxed: pairs with itself and the load in use(); a statistic.
   if (block.kept) block.share->kept.fetch_sub(block.size, std::memory_order_relaxed);
   block.kept = false;
   block.share = share_;
@@ -298,10 +298,10 @@ void MemoryCache::gone(Block& block) noexcept {
   block.holder->in_use -= block.asked;
 }
 
-/// Counts a block that is no longer at hand.
+/// Adds a block without a buffer, outside at_hand_, to the share's count of kept bytes.
 void MemoryCache::count_kept(Block& block) noexcept {
   block.kept = true;
-  // relaxed: pairs with itself and the load in use(); a number for people.
+  // relaxed: pairs with itself and the load in use(); a statistic.
   block.share->kept.fetch_add(block.size, std::memory_order_relaxed);
 }
 
@@ -344,7 +344,7 @@ void MemoryCache::forget(BlockRef block) noexcept {
 MemoryUse MemoryCache::use() const noexcept {
   if (in_forked_child()) return {};
   const std::lock_guard lock(mutex_);
-  // relaxed: pairs with the updates of `kept`; a number for people.
+  // relaxed: pairs with the updates of `kept`; a statistic.
   return {in_use_, peak_, at_hand_bytes_ + share_->kept.load(std::memory_order_relaxed)};
 }
 
@@ -357,7 +357,8 @@ std::vector<MemoryHolder> MemoryCache::holders() const {
     for (const auto& [holder, count] : holders_)
       result.push_back({holder.second, count.in_use, count.peak});
   }
-  // Equal holders are sorted by name, so that two queries of the same state agree.
+  // Holders with equal bytes in use are sorted by label, so that two queries of the same state
+  // agree.
   std::ranges::sort(result, [](const MemoryHolder& a, const MemoryHolder& b) {
     return a.in_use != b.in_use ? a.in_use > b.in_use : a.label < b.label;
   });
@@ -383,8 +384,8 @@ void MemoryCache::trim(LastUses having) noexcept {
   while (BlockRef block = trimmed.take({LastUses::any, 0})) let_go(std::move(block));
 }
 
-/// The last uses keep the block until they have ended; for a bare block, callbacks of these uses
-/// do.
+/// Drops a reference. Tasks among the last uses keep the block until they have ended; for a bare
+/// block, whose tasks hold no reference, callbacks of these tasks keep the block.
 void MemoryCache::let_go(BlockRef block) noexcept {
   // relaxed: pairs with the stores of `bare`: the releasing thread has set it, or follows the
   // threads that did.

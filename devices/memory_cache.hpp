@@ -1,5 +1,6 @@
 // MemoryCache: memory of one virtual device: takes blocks from the pool of its memory space, keeps
-// recently used blocks at hand, and accounts for the memory of each holder. Any thread.
+// recently used blocks in free lists of its own (at_hand_), and accounts for the memory of each
+// holder. Any thread.
 #pragma once
 
 #include <array>
@@ -21,12 +22,12 @@ using Holder = std::pair<std::uint64_t, std::string>;
 struct HolderCount {
   const Holder* holder;
   std::uint64_t in_use = 0, peak = 0;
-  std::size_t blocks = 0;  // that point here
+  std::size_t blocks = 0;  // blocks with this holder
 };
 
-/// Bytes of a virtual device. A buffer counts until the last owner's release. The rounded-up block
-/// is kept from then on, until another buffer or device takes the block, or the block returns to
-/// the physical device, never before the end of its last uses.
+/// Bytes of a virtual device. A buffer counts until its last owner releases the buffer. The
+/// rounded-up block is kept from then on, until another buffer or device takes the block, or the
+/// block returns to the physical device, never before the end of its last uses.
 struct MemoryUse {
   std::uint64_t in_use = 0;  ///< of live buffers, as requested
   std::uint64_t peak = 0;    ///< the maximum of in_use
@@ -39,7 +40,8 @@ struct MemoryCacheOptions {
   MemoryLimit own;             ///< bounds this device alone
 };
 
-/// A forked child gets no memory from it: released blocks return to the physical device.
+/// In a forked child, allocate() fails (unavailable), and released blocks return to the physical
+/// device.
 class MemoryCache {
  public:
   MemoryCache(std::shared_ptr<MemoryPool> pool, std::shared_ptr<PhysicalDevice> device,
@@ -54,23 +56,25 @@ class MemoryCache {
   /// accepted; then the result is `exhausted`, with the bound and the largest holders.
   [[nodiscard]] Status allocate(std::size_t bytes, BlockRef* block, const Holder& holder = {},
                                 LastUses may_have = LastUses::over) noexcept;
-  /// The block's buffer is destroyed, and its last uses are recorded in the block.
+  /// Called when the block's buffer is destroyed. The block holds the buffer's last uses.
   void release(BlockRef block) noexcept;
-  /// The block's buffer is destroyed, and its last uses are unknown: the block is never reused.
+  /// Called when the block's buffer is destroyed and the buffer's last uses are unknown: the block
+  /// is never reused.
   void forget(BlockRef block) noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept { return options_.name; }
   [[nodiscard]] std::uint64_t timeline() const noexcept { return options_.timeline; }
   [[nodiscard]] MemoryUse use() const noexcept;
-  /// The holders with memory, and a thousand former holders; most in use first. Throws
-  /// std::bad_alloc.
+  /// The holders with memory, and up to 1024 former holders; the holder with the most bytes in use
+  /// comes first. Throws std::bad_alloc.
   [[nodiscard]] std::vector<MemoryHolder> holders() const;
-  /// Returns kept blocks to the devices, once their last uses have ended: the blocks whose last
-  /// uses satisfy `having`.
+  /// Gives up the kept blocks whose last uses satisfy `having`: each block returns to its source
+  /// once its last uses have ended.
   void trim(LastUses having = LastUses::any) noexcept;
 
  private:
-  /// Larger blocks are not at hand: their tasks take longer than a request to the pool.
+  /// Larger blocks go to the pool, not into at_hand_: their tasks take longer than a request to the
+  /// pool.
   static constexpr std::size_t at_hand_block_max = std::size_t{64} << 10;
   static constexpr std::size_t at_hand_max = std::size_t{1} << 20;  // bytes in all
   static constexpr std::size_t at_hand_classes = 36;                // size classes of these blocks
@@ -89,8 +93,8 @@ class MemoryCache {
   [[nodiscard]] std::shared_ptr<const Slab> take_slab();
   [[nodiscard]] MemoryAccount* take_from_accounts(std::size_t size) noexcept;
   [[nodiscard]] bool make_ours(Block& block) noexcept;
-  /// True in a forked child, where other threads may have been inside at the fork; the cache then
-  /// does nothing.
+  /// True in a forked child. The cache then does nothing, because another thread may have been
+  /// changing the cache at the fork.
   [[nodiscard]] bool in_forked_child() const noexcept {
     return fork_generation_ != sched::fork_generation();
   }

@@ -28,7 +28,8 @@ std::optional<std::uint64_t> number_in(const std::string& file) {
   return value;
 }
 
-/// The bounds of the machine and of the groups, which change only by administration.
+/// The memory of the machine and the bounds of the process's cgroups. Only an administrator changes
+/// these, so host_memory_limit() reads them once.
 MemoryLimit lasting_limit(const std::string& root) {
   MemoryLimit limit;
   const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);

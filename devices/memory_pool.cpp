@@ -44,7 +44,7 @@ Block::~Block() {
   if (!slab) source->give_back(data, size);
   if (!share) return;
   if (share->bound) share->bound->give_back(size);
-  // relaxed: pairs with itself and the load in MemoryCache::use(); a number for people.
+  // relaxed: pairs with itself and the load in MemoryCache::use(); a statistic.
   if (kept) share->kept.fetch_sub(size, std::memory_order_relaxed);
 }
 

@@ -41,14 +41,15 @@ struct BlockSource {
   void give_back(void* data, std::size_t size) const noexcept;
 };
 
-/// The share of a virtual device: a separate bound, if any, and the bytes of blocks without a
-/// buffer that no other device took.
+/// The share of a virtual device: its separate bound, if any, and the bytes of its blocks that have
+/// no buffer, are not in at_hand_ of its cache, and were not taken by a different device.
 struct Share {
   std::shared_ptr<MemoryAccount> bound;
   std::atomic<std::uint64_t> kept{0};
 };
 
-/// Memory divided into several small blocks. Returned with the last of them.
+/// Memory divided into several small blocks. Returned to its source when no block is left, and no
+/// cache takes further blocks from the slab.
 struct Slab {
   Slab(std::shared_ptr<const BlockSource> from, void* at, std::size_t bytes)
       : source(std::move(from)), data(at), size(bytes) {}
@@ -78,12 +79,12 @@ struct Block {
   void* const data;
   const std::size_t size;
   std::shared_ptr<Share> share;   ///< of the current or latest virtual device
-  std::vector<Event> last_uses;   ///< of the last buffer: the next buffer's uses come after them
+  std::vector<Event> last_uses;   ///< of the last buffer; the next buffer's uses come after these
   std::size_t asked = 0;          ///< bytes requested by its buffer
   HolderCount* holder = nullptr;  ///< the latest holder, if the cache remembers it
   bool kept = false;              ///< the block counts in the share
-  /// Tasks among the last uses do not keep the block alive: the block is returned once they have
-  /// ended.
+  /// True if tasks among the last uses hold no reference to the block. Before such a block is
+  /// returned to its source, MemoryCache waits for the end of these tasks by callbacks.
   std::atomic<bool> bare{false};
   Block* next = nullptr;  ///< in a list
 
@@ -111,8 +112,8 @@ class BlockRef {
  public:
   BlockRef() = default;
   explicit BlockRef(Block* block) noexcept : block_(block) {
-    // relaxed: pairs with the decrement in ~BlockRef(): the copying thread has a reference, or the
-    // only one.
+    // relaxed: pairs with the decrement in ~BlockRef(): the calling thread has a reference already,
+    // or has just made the block, so the count does not reach 0 meanwhile.
     if (block_ != nullptr) block_->references_.fetch_add(1, std::memory_order_relaxed);
   }
   BlockRef(const BlockRef& other) noexcept : BlockRef(other.block_) {}
@@ -186,7 +187,8 @@ class BlockList {
   [[nodiscard]] BlockRef take_busy(const Wanted& wanted) noexcept;
 
   Chain ready_;  // the latest first
-  Chain busy_;   // the block not examined for longest first: most likely suitable now
+  // The block examined (or added) longest ago comes first: most likely suitable now.
+  Chain busy_;
 };
 
 /// The pool of a backend's devices with memory in the same space.

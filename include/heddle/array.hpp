@@ -32,7 +32,7 @@ class Array {
  public:
   /// Copies `values` (row-major) to memory of `device`; the caller may reuse the source when the
   /// constructor returns. Throws invalid_argument if the number of values is not the number of
-  /// elements, exhausted without memory, failed_precondition if the device was finalised.
+  /// elements, exhausted if there is no memory, failed_precondition if the device was finalised.
   Array(const Device& device, const HostArray& values,
         std::source_location where = std::source_location::current());
   template <Element T>

@@ -98,7 +98,7 @@ class ExecutorCalls {
                   "heddle: call(span) needs a function whose parameters are not generic.");
     return call_flat(arguments, typename executors::Parameters<Function>::Types());
   }
-  /// The same call; also returns the graph that was launched.
+  /// Like operator(); also returns the launched graph.
   template <class... Args>
   auto traced(const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>() &&
@@ -110,8 +110,8 @@ class ExecutorCalls {
   }
   /// Records the call instead of launching it. Every run of the recording reads the argument arrays
   /// as they are at the time of the run, and writes the returned arrays, which hold zeros before
-  /// the first run. Host values and values of variables are taken now. Throws invalid_argument for
-  /// a donated argument and for a function that updates a variable: only one run could take the
+  /// the first run. Host values and values of variables are read now. Throws invalid_argument for a
+  /// donated argument and for a function that updates a variable: only one run could take the
   /// memory. Throws failed_precondition for an argument that a call outside of the recording is
   /// still filling: wait() for it first. A recorded call neither calls the logger nor checks with
   /// nan_check. Other errors are those of a call.
@@ -158,7 +158,7 @@ class ExecutorCalls {
               arguments, std::make_shared<const Maker>(function_, std::move(structures)), on()));
     }
   }
-  /// The same call; returns the error instead of throwing it.
+  /// Like operator(), but returns errors instead of throwing them.
   template <class... Args>
   auto try_call(const Args&... args) const {
     if constexpr (executors::checked_call<Function, Args...>() &&
@@ -250,8 +250,8 @@ class Executor : public ExecutorCalls<Function> {
   Executor(const Executor&) = default;
   Executor& operator=(const Executor&) = default;
 
-  /// Calls on another device, of any backend; the results are arrays of that device. Compiled once
-  /// for each backend.
+  /// Calls on another device, of any backend; the results are arrays of that device. The function
+  /// is compiled once for each backend.
   [[nodiscard]] ExecutorOn<Function> on(const Device& device) const {
     return {core_, this->function_, device};
   }

@@ -29,7 +29,7 @@ template <class... P>
 struct KnownParameters {
   static constexpr bool known = true;
   using Types = trees::Types<std::remove_cvref_t<P>...>;
-  /// No parameter is a non-const reference.
+  /// No parameter is a non-const lvalue reference.
   static constexpr bool values =
       ((!std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>) && ...);
 };

@@ -23,14 +23,14 @@ struct ExprNode;
 #pragma GCC visibility push(default)
 namespace heddle {
 
-/// An iteration index of statements: runs over 0, 1, ... below its extent. The extent is the size
-/// of the axes that the index subscripts alone, t(i), which must agree; or it is given here, and
-/// the axes may then be longer.
+/// An iteration index of statements: runs over 0, 1, ... below its extent. An axis whose subscript
+/// is the index alone, t(i), fixes the extent to the size of the axis; several such axes must have
+/// equal sizes. If the extent is given here, the axes may be longer.
 class Index {
  public:
   Index();
-  /// An index over `extent` values: needed if the index subscripts no axis alone, or runs over less
-  /// than an axis. Throws invalid_argument for a negative extent.
+  /// An index over `extent` values. Needed if the index is nowhere a subscript alone, or runs over
+  /// a part of an axis. Throws invalid_argument for a negative extent.
   template <Integer T>
   explicit Index(T extent) : Index(std::string(), Extent(extent).value) {}
   explicit Index(std::string label, std::optional<std::int64_t> extent = {});
@@ -49,7 +49,7 @@ class Index {
   std::shared_ptr<const State> state_;
 };
 
-/// An index; the caller binds a value in every schedule: routine.schedule({{step, 3}}).
+/// An index whose value the caller gives in each call of schedule(): routine.schedule({{step, 3}}).
 class StaticIndex {
  public:
   /// Valid values v are 0 <= v < range; every subscript must stay inside its axis for every valid
@@ -141,7 +141,8 @@ concept Number =
     IntegerOrName<T> || std::same_as<T, bool> || std::same_as<T, float> || std::same_as<T, double>;
 
 /// A value at one point of the iteration space: an immutable expression. Expressions share
-/// subexpressions: thirty times e = e * e makes thirty operations, in every stage of heddle.
+/// subexpressions: repeating e = e * e thirty times makes thirty operations, in every stage of
+/// heddle.
 ///
 /// Bounds: an expression nests at most 1000 operations deep; beyond, operators throw
 /// invalid_argument, and storing a part in a tensor helps. Tensors that a program recomputes where
@@ -246,17 +247,17 @@ Expr operator!=(const Expr& a, const Expr& b);
 /// Integers wrap; x to a negative power is 1 for x = 1, 1 or -1 for x = -1, else 0. Floats: ~ 0.75
 /// units in f32, 2 in f64.
 Expr pow(const Expr& a, const Expr& b);
-Expr max(const Expr& a, const Expr& b);           ///< NaN if either is; b where they are equal
-Expr min(const Expr& a, const Expr& b);           ///< NaN if either is; b where they are equal
+Expr max(const Expr& a, const Expr& b);           ///< NaN if either is; b if a == b
+Expr min(const Expr& a, const Expr& b);           ///< NaN if either is; b if a == b
 Expr relu_gate(const Expr& a, const Expr& b);     ///< a > 0 ? b : 0
 Expr satur01_gate(const Expr& a, const Expr& b);  ///< 0 < a && a < 1 ? b : 0
 Expr arg1(const Expr& a, const Expr& b);          ///< a, in the common type
 Expr arg2(const Expr& a, const Expr& b);          ///< b, in the common type
 Expr identity(const Expr& x);
-Expr relu(const Expr& x);     ///< x < 0 ? 0 : x; NaN and -0 stay
-Expr satur01(const Expr& x);  ///< clamped to [0, 1]; NaN and -0 stay
-Expr abs(const Expr& x);      ///< the lowest integer stays
-Expr trunc(const Expr& x);    ///< toward zero; integers stay, as in floor and ceil
+Expr relu(const Expr& x);     ///< x < 0 ? 0 : x; keeps NaN and -0
+Expr satur01(const Expr& x);  ///< clamped to [0, 1]; keeps NaN and -0
+Expr abs(const Expr& x);      ///< unchanged for the lowest integer
+Expr trunc(const Expr& x);    ///< toward zero; integers unchanged, as in floor, ceil
 Expr floor(const Expr& x);
 Expr ceil(const Expr& x);
 // The following functions convert integers and bool to f32, and return f32.

@@ -158,9 +158,9 @@ class Operand : NodeOperations {
 using Axes = std::vector<std::int64_t>;
 
 /// A lowered graph: the program, and the tensors of the graph's parameters, results and nodes
-/// marked by Node::log(), in order. Tensors of results and marks keep their values on the device. A
-/// parameter without any needed element appears in no statement, so no context contains it
-/// (Context::contains()).
+/// marked by Node::log(), in order. Tensors of results and marks keep their values on the device.
+/// If no element of a parameter is needed, the parameter appears in no statement, and no context
+/// contains its tensor (Context::contains()).
 struct GraphProgram {
   Program program;
   std::vector<Tensor> parameters;
@@ -199,13 +199,13 @@ class Graph {
                 std::source_location where = std::source_location::current()) const {
     return scalar(Operand(number, where), dtype);
   }
-  /// 0, 1, 2, ... along `axis`, the same along other axes.
+  /// 0, 1, 2, ... along `axis`; equal along the other axes.
   Node iota(ArrayType type, std::int64_t axis = -1,
             std::source_location where = std::source_location::current()) const;
 
   /// During the lifetime of a Scope, new nodes of the graph are in the scope `name`, nested in the
-  /// scopes open at its construction; "" adds no level. The scope constructed last applies,
-  /// whichever is destroyed first.
+  /// scopes open at its construction; "" adds no level. Scopes may be destroyed in any order: new
+  /// nodes are in the scope constructed last among those that exist.
   class [[nodiscard]] Scope {
    public:
     Scope(const Graph& graph, std::string_view name);

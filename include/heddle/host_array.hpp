@@ -27,7 +27,7 @@ namespace heddle {
 class HostArray {
  public:
   /// Zero-filled, 64-byte aligned. The constructor and the functions below throw invalid_argument
-  /// if the size overflows and for a number that is no DType, and exhausted without memory.
+  /// if the size overflows and for a number that is no DType, and exhausted if there is no memory.
   explicit HostArray(ArrayType type);
   HostArray(const HostArray&) = default;
   HostArray& operator=(const HostArray&) = default;

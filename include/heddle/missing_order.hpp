@@ -1,4 +1,4 @@
-// MissingOrder: a race reported by Sync::check: two uses of one memory without an order.
+// MissingOrder: a race reported by Sync::check: two unordered uses of the same memory.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ struct MissingOrder {
   Use before{}, after{};  ///< in the order of submission
 
   /// How to add the order: "submit 'matmul' (cc:0.1#7) with .after = {the event of 'copy'
-  /// (cc:0.0#3)}"; if the call takes no events, a wait of its device or, for a use by the host, of
-  /// the host.
+  /// (cc:0.0#3)}"; if the call of the later use takes no events, a wait by its device; if the host
+  /// makes the later use, a wait by the host.
   [[nodiscard]] std::string mend() const;
   /// The whole report, in several lines.
   [[nodiscard]] std::string to_string() const;

@@ -34,16 +34,16 @@
 // previous value of a, but in r() = sum(r() + x(k)) r starts from 0. heddle proves one term per
 // element under two conditions:
 //   - Indices that are missing on the left have extent 1.
-//   - The subscripts of the left side determine the remaining left indices of more than one value.
-//     A subscript determines its indices (ignoring indices that other subscripts determine) if
-//     every coefficient exceeds the maximum that the terms with smaller coefficients can reach
-//     together: a(i + 3), a(2*i), a(4*i + j) with j below 4, and a(i, i + j), where the first axis
-//     determines i. a(i + j) does not determine its indices, and a(at(i)) determines none.
-// A step is computed in the common type of target and term, then converted to the target's type.
-// 16-bit floats are accumulated in f32 and rounded once for every point of the left side's indices:
-// per (i, j) in y(i + j) += x(i, j, k); once per term if e reads the target. An automatic schedule
-// (Schedule) may add terms in another order, if the statement does not read its own target; the
-// order then depends on extents, instruction set and cache sizes.
+//   - The subscripts of the left side determine every left index that has more than one value. A
+//     subscript determines its indices (ignoring indices that other subscripts determine) if every
+//     coefficient exceeds the maximum that the terms with smaller coefficients can reach together:
+//     a(i + 3), a(2*i), a(4*i + j) with j below 4, and a(i, i + j), where the first axis determines
+//     i. a(i + j) does not determine its indices, and a(at(i)) determines none.
+// Each accumulation of a term is computed in the common type of target and term, then converted to
+// the target's type. 16-bit floats are accumulated in f32 and rounded once for every point of the
+// left side's indices: per (i, j) in y(i + j) += x(i, j, k); once per term if e reads the target.
+// An automatic schedule (Schedule) may add terms in another order, if the statement does not read
+// its own target; the order then depends on extents, instruction set and cache sizes.
 #pragma once
 
 #include <optional>
@@ -65,8 +65,8 @@ class Program {
 
   /// Appends a statement. Throws invalid_argument for subscripts that do not fit their tensor, a
   /// computed position that reads the assigned tensor or has no valid value, an index without an
-  /// extent, extents that clash (naming tensors, axes and sizes), an index that `=` does not
-  /// reduce, and a second merge tensor; the program is then unchanged.
+  /// extent, extents that clash (naming tensors, axes and sizes), an index that is missing on the
+  /// left of a plain `=`, and a second merge tensor; the program is then unchanged.
   Program& operator<<(const Statement& statement);
   /// Appends the statements of another program, including comments.
   Program& operator<<(const Program& other);

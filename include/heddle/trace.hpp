@@ -105,7 +105,7 @@ concept Traceable = (TreeOf<Types, ArrayType> && ...) && (tracing::HasNodes<Type
                     tracing::TakesNodesOf<Function, Types...> &&
                     TreeOf<tracing::ResultsOf<Function, Types...>, Node>;
 
-/// The name of a function in graph names and errors, and the source location of the trace.
+/// The name that graphs and errors give a function, and the source location of the call of trace().
 class TraceName {
  public:
   TraceName() = default;  ///< for a function without a name
@@ -188,8 +188,8 @@ namespace tracing {
 class Tracer {
  public:
   explicit Tracer(const TraceName& name);
-  /// For a graph with exactly this name; `arguments` replaces "arg0", "arg1" for the first
-  /// arguments.
+  /// For an executor: the graph has exactly this name, without "#2"; `arguments` replaces the names
+  /// "arg0", "arg1" of the first arguments.
   Tracer(std::string graph, std::vector<std::string> arguments, const std::source_location& where);
   /// The next argument, as nodes.
   template <class Types>
@@ -254,9 +254,9 @@ auto build(const TraceName& name, Function& function, const Types&... types) {
 /// Returns a Traced<result type of the function>.
 ///
 /// The graph has the function's name, "mlp"; later traces of the same name in this process are
-/// "mlp#2", "mlp#3", and so on, even if a trace failed. A function without a name is "graph", and
-/// errors then lack the location of the trace. Parameters are named "arg0", "arg1", and inside
-/// trees "arg0/layers/3/weight". Names are no part of the graph's hash.
+/// "mlp#2", "mlp#3", and so on, even if a trace failed. Without a name, the graph is named "graph",
+/// and errors lack the location of the trace. Parameters are named "arg0", "arg1", and inside trees
+/// "arg0/layers/3/weight". Names are no part of the graph's hash.
 ///
 /// The function runs with the floating-point environment of kernels, whatever environment the
 /// calling thread has: numbers are rounded to nearest, nothing is flushed to zero, and nothing
@@ -264,11 +264,11 @@ auto build(const TraceName& name, Function& function, const Types&... types) {
 /// before the call returns.
 ///
 /// An exception of the function is rethrown as an Error that names the function and the last node
-/// that the function made, with the exception as the cause: the code is that of an Error, exhausted
-/// for std::bad_alloc, else invalid_argument; status().exception() is the exception itself. Throws
-/// invalid_argument, naming the path, if the results contain no node, or a node of no graph or of
-/// another graph; invalid_argument for types that no array can have; failed_precondition if the
-/// function finished the graph.
+/// that the function made, with the exception as the cause. The code is the code of the thrown
+/// Error, exhausted for std::bad_alloc, and invalid_argument for other exceptions;
+/// status().exception() is the exception itself. Throws invalid_argument, naming the path, if the
+/// results contain no node, or a node of no graph or of another graph; invalid_argument for types
+/// that no array can have; failed_precondition if the function finished the graph.
 template <class Function, class... Types>
 auto trace(const TraceName& name, Function&& function, const Types&... types) {
   if constexpr (tracing::checked<std::remove_reference_t<Function>, Types...>())

@@ -1,5 +1,5 @@
-// Element types, dimensions and ArrayType: the one description of an array that tensors, buffers,
-// signatures, caches and messages share. Values without state; callable from any thread.
+// Element types, dimensions and ArrayType: the description of arrays used by tensors, buffers,
+// signatures, caches and messages. Plain values; any thread.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@
 #include "heddle/requires.hpp"
 
 namespace heddle {
-/// How heddle's own floors come from a handle to what its copies share. No installed header defines
-/// it: what is behind handles is no part of the API.
+/// Gives heddle's own code access to the state behind a handle. No installed header defines Inside:
+/// this state is not part of the API.
 struct Inside;
 }  // namespace heddle
 
@@ -70,12 +70,12 @@ struct Info {
      {"bf16", 2, true, true},
      {"f32", 4, true, true},
      {"f64", 8, true, true}}};
-/// What info() tells of a number that is no element type; calls that take a DType refuse such a one
-/// (invalid_argument).
+/// The result of info() for a number that is not a DType. Calls that take a DType refuse such a
+/// number (invalid_argument).
 [[gnu::visibility("hidden")]] inline constexpr Info unknown{"unknown", 0, false, false};
 }  // namespace dtypes
 
-/// Whether `t` is one of the above: a number cast to DType may be none.
+/// True if `t` is a DType: a number that was cast to DType may be invalid.
 constexpr bool is_dtype(DType t) noexcept { return static_cast<std::size_t>(t) < dtype_count; }
 constexpr const dtypes::Info& info(DType t) noexcept {
   return is_dtype(t) ? dtypes::table[static_cast<std::size_t>(t)] : dtypes::unknown;
@@ -88,9 +88,9 @@ constexpr bool is_integer(DType t) noexcept {
 }
 /// f16 and bf16: types that are only stored; arithmetic happens in f32.
 constexpr bool is_storage_only(DType t) noexcept { return t == DType::f16 || t == DType::bf16; }
-/// The type that arithmetic on `t` happens in: f32 for f16 and bf16, else `t`.
+/// The type in which `t` is computed: f32 for f16 and bf16, else `t`.
 constexpr DType compute_type(DType t) noexcept { return is_storage_only(t) ? DType::f32 : t; }
-/// The type called `text`, as printed by name().
+/// The type with the name `text` (see name()); nullopt if there is none.
 constexpr std::optional<DType> parse_dtype(std::string_view text) noexcept {
   for (std::size_t i = 0; i < dtype_count; ++i) {
     if (dtypes::table[i].name == text) return static_cast<DType>(i);
@@ -116,18 +116,19 @@ struct BFloat16 {
   friend bool operator==(BFloat16, BFloat16) = default;  ///< compares bits
 };
 
-/// The integers of 64 bits that std::int64_t and std::uint64_t are not: `long long` on Linux.
+/// The 64-bit integer types other than std::int64_t and std::uint64_t: `long long` on Linux.
 using OtherInt64 = std::conditional_t<std::same_as<std::int64_t, long>, long long, long>;
 using OtherUint64 = std::make_unsigned_t<OtherInt64>;
 
-/// The DType of a C++ element type. Others do not compile, and the error lists those that do.
+/// The DType of a C++ element type. Other C++ types do not compile; the error lists the element
+/// types.
 template <class T>
 struct dtype_of {
   static_assert(sizeof(T) == 0,
                 "this C++ type is no element type; these are: bool, std::uint8_t, std::int8_t, "
                 "std::uint16_t, std::int16_t, std::int32_t, std::uint32_t, std::int64_t, "
                 "std::uint64_t, heddle::Float16, heddle::BFloat16, float and double");
-  static constexpr DType value = DType::bool_;  // so that no other error follows
+  static constexpr DType value = DType::bool_;  // prevents further errors
 };
 // clang-format off
 template <> struct dtype_of<bool> { static constexpr DType value = DType::bool_; };
@@ -146,7 +147,7 @@ template <> struct dtype_of<BFloat16> { static constexpr DType value = DType::bf
 template <> struct dtype_of<float> { static constexpr DType value = DType::f32; };
 template <> struct dtype_of<double> { static constexpr DType value = DType::f64; };
 // clang-format on
-/// A type that elements have in C++.
+/// A C++ type of elements.
 template <class T>
 concept Element =
     std::same_as<T, bool> || std::same_as<T, std::uint8_t> || std::same_as<T, std::int8_t> ||
@@ -159,14 +160,15 @@ concept Element =
 template <class T>
 inline constexpr DType dtype_of_v = dtype_of<T>::value;
 
-/// The integers of C++ that count: neither bool nor characters.
+/// The C++ integer types except bool and character types.
 template <class T>
 concept Integer = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> &&
                   !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> &&
                   !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
 
-/// One extent, of any integer type. Above 2^63 - 1 it is negative, as n - 1 is for a std::size_t
-/// n = 0: whatever takes extents refuses it, and names array and axis.
+/// One extent, made from any integer type. A number above 2^63 - 1, such as n - 1 for a std::size_t
+/// n = 0, becomes negative: calls that take extents refuse negative extents, and name array and
+/// axis.
 struct Extent {
   std::int64_t value;
   template <Integer T>
@@ -174,8 +176,8 @@ struct Extent {
       : value(static_cast<std::int64_t>(extent)) {}
 };
 
-/// Extents, outermost first. Empty: a scalar (one element). An extent of 0: no elements. Made of
-/// integers of any type: {64, n}, or a range of them.
+/// Extents, outermost first. Empty Dims are a scalar's (one element); an array with an extent of 0
+/// has no elements. Made from integers of any type, {64, n}, or from a range of integers.
 class Dims : public std::vector<std::int64_t> {
  public:
   Dims() = default;
@@ -193,7 +195,7 @@ class Dims : public std::vector<std::int64_t> {
   explicit Dims(std::size_t rank, Extent extent = 0) : vector(rank, extent.value) {}
 };
 
-/// How elements lie in memory. Row-major is the only layout for now.
+/// The order of elements in memory. Only row-major exists so far.
 enum class Layout : std::uint8_t { row_major };
 
 /// dtype, dims and layout: a hashable value.
@@ -204,7 +206,8 @@ struct ArrayType {
 
   friend bool operator==(const ArrayType&, const ArrayType&) = default;
 
-  /// Elements; nullopt when the product passes 2^63 - 1 or an extent is negative.
+  /// The number of elements. nullopt if an extent is negative, or if no extent is 0 and the product
+  /// exceeds 2^63 - 1.
   [[nodiscard]] std::optional<std::int64_t> num_elements() const noexcept {
     std::int64_t product = 1;
     bool empty = false, fits = true;
@@ -216,7 +219,8 @@ struct ArrayType {
     if (empty) return 0;
     return fits ? std::optional(product) : std::nullopt;
   }
-  /// Bytes; nullopt when they do not fit 63 bits, or the dtype is none.
+  /// The number of bytes. nullopt if num_elements() is nullopt, the number exceeds 2^63 - 1, or
+  /// dtype is not a DType.
   [[nodiscard]] std::optional<std::int64_t> num_bytes() const noexcept {
     const auto elements = num_elements();
     std::int64_t bytes = 0;

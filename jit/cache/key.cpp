@@ -69,8 +69,9 @@ std::string file_stamp(const std::filesystem::path& path) {
 namespace {
 
 #if defined(__x86_64__)
-/// Leaves of cpuid that describe instruction sets, without the numbers of the current core.
-/// (Intel's Software Developer's Manual, volume 2A, and AMD's CPUID Specification.)
+/// The leaves of cpuid that describe instruction sets. Registers with numbers of the current core,
+/// such as its APIC id, are left out. (Intel's Software Developer's Manual, volume 2A, and AMD's
+/// CPUID Specification.)
 std::string instruction_sets() {
   struct Leaf {
     unsigned leaf, subleaf;

@@ -11,8 +11,8 @@
 namespace heddle::jit {
 
 /// For each kernel: the program's own comments above the kernel's statements, such as the scopes of
-/// a graph: "layers/0, layers/1". At most the first three; empty without comments, and where the
-/// program is one kernel, which has the program's name.
+/// a graph: "layers/0, layers/1". If there are more than three, "..." follows the first three.
+/// Empty without comments, and if the program is one kernel, which has the program's name.
 [[nodiscard]] std::vector<std::string> about_kernels(const Loop& unoptimized,
                                                      std::span<const KernelPart> kernels);
 

@@ -97,7 +97,7 @@ class BatchRun {
   }
 
  private:
-  /// Compiles known programs with the rest, hence a part has the same units whatever code is known.
+  /// Compiles also the programs whose code is known: a part then has the same units in any case.
   void make_cores(const BatchPart& part) {
     std::chrono::nanoseconds spent{};
     for (const std::size_t position : part.positions) spent += draft_.drafts[position]->time;
@@ -141,7 +141,7 @@ class BatchRun {
   const CompileLimits limits_;
   const Spread spread_;
   std::mutex mutex_;
-  std::deque<std::size_t> untold_;  // guarded by mutex_: positions that are ready
+  std::deque<std::size_t> untold_;  // guarded by mutex_: ready, and not reported yet
   bool telling_ = false;            // guarded by mutex_: a thread is in tell()
   std::size_t done_ = 0;            // guarded by mutex_
   std::size_t total_ = 0;
@@ -184,7 +184,7 @@ BatchDraft draft_choices(const Program& program, CompileOptions options,
 
 CodeBatch finish(BatchDraft draft, const CompileLimits& limits, const Spread& spread) {
   const std::size_t parts = draft.parts.size();
-  if (parts == 0) {  // postponed
+  if (parts == 0) {  // kernels are compiled later (CompileOptions::shared is false)
     for (std::optional<Draft>& each : draft.drafts) {
       if (!each || each->code.core) continue;
       schedule_code(*each, with_own_time(limits, *draft.compiler, each->time));

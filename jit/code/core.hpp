@@ -34,8 +34,8 @@ struct KernelStep {
   std::vector<std::uint32_t> statics;  ///< ascending
   bool looks_at_stop = false;          ///< runs long enough to poll heddle_kernel_args::stop
   std::uint32_t parts = 1;  ///< how many parts are worthwhile at once, where processors are free
-  bool in_groups = false;   ///< of a GPU's threads, which share out iterations
-  std::vector<OwnEntry> own{};  ///< the first processor uses the code's scratch
+  bool in_groups = false;   ///< runs in groups of GPU threads, which share iterations
+  std::vector<OwnEntry> own{};  ///< processor 0 uses the code's scratch instead
   std::size_t own_bytes = 0;    ///< per further processor, a multiple of 64; own_bytes_max at most
   std::string about{};          ///< see about_kernels()
   std::shared_ptr<const Compiled> unit{};  ///< null while postponed
@@ -58,7 +58,7 @@ struct CallStep {
 /// The steps of a routine, in order, under one ticket. The first failure ends the routine.
 using Step = std::variant<KernelStep, CopyStep, ZeroStep, MergeStep, CallStep>;
 
-/// A kernel, and the objects behind the kernel's numbers.
+/// A kernel, and the tensors, labels and static indices that the kernel's numbers denote.
 struct NumberedLoop {
   Loop loop;
   /// Per buffer, its place in CodeData::tensors. Further buffers are scratch of the schedule.

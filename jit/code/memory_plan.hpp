@@ -23,10 +23,11 @@ struct Lifetime {
 /// Lifetimes that meet get separate bytes. Greedy: the largest first, each as low as it fits
 /// (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). Where
 /// the result exceeds the bytes alive at once, the topmost entry is moved to the front of the
-/// order, repeatedly within a time limit (squeaky wheels: Joslin and Clements, 1999). Two more
-/// orders follow: the longest lived first, placed at either end of as many bytes as are alive at
-/// once; and the most bytes times places first, at either end of as many bytes or some more. The
-/// best plan is returned.
+/// order, repeatedly up to a limit on comparisons (squeaky wheels: Joslin and Clements, 1999). Two
+/// more orders follow. The longest lived first: each placed at either end of a block as large as
+/// the bytes alive at once. The largest product of bytes and places first: each as low as it fits,
+/// and at either end of blocks 1, 1.05 and 1.1 times as large as the bytes alive at once. The best
+/// plan is returned.
 [[nodiscard]] MemoryPlan pack(std::span<const Lifetime> lifetimes);
 /// The most bytes that are alive at one place, a lower bound of every plan.
 [[nodiscard]] std::size_t most_alive(std::span<const Lifetime> lifetimes);
@@ -39,10 +40,10 @@ void plan_own_scratch(const Loop& kernel, KernelStep& step);
 [[nodiscard]] std::vector<Lifetime> lifetimes_of(const Signature& signature,
                                                  std::span<const Step> steps);
 
-/// Offsets for the entries of role scratch; the offset of other entries is 0. A kernel may receive
-/// scratch entries that overlap: kernels are compiled without the assumption that entries are
-/// disjoint, so a load stays before a later statement's store, where the statements do not run at
-/// once.
+/// Offsets for the entries of role scratch; the offset of other entries is 0. Scratch entries of
+/// one kernel may overlap: kernels are compiled without the assumption that entries are disjoint. A
+/// compiler therefore keeps a load before the store of a later statement. In kernels whose
+/// statements may run at once, entries in use do not overlap.
 [[nodiscard]] MemoryPlan plan_scratch(const Signature& signature, std::span<const Step> steps);
 
 }  // namespace heddle::jit

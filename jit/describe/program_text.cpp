@@ -1,4 +1,4 @@
-// Printing of programs and names made from their comments.
+// Prints programs, and makes names of programs from their comments.
 #include "jit/describe/program_text.hpp"
 
 #include <fmt/format.h>
@@ -94,7 +94,7 @@ class ProgramPrinter {
   /// statement.
   void name_shared_parts(const StatementNode& statement) {
     const ExprNode& root = *statement.value;
-    std::unordered_map<const ExprNode*, std::uint64_t> sizes;  // of the trees
+    std::unordered_map<const ExprNode*, std::uint64_t> sizes;  // nodes of each tree
     std::unordered_map<const ExprNode*, std::size_t> uses;
     std::vector<const ExprNode*> in_order;
     walk(root, [&](const ExprNode& node) {
@@ -109,7 +109,7 @@ class ProgramPrinter {
       if (!node.args.empty()) in_order.push_back(&node);
     });
     if (sizes.at(&root) <= tree_nodes_max) return;
-    // Names the unlabelled indices from the left side on, as without shared parts.
+    // Numbers the unlabelled indices from the left side on, as in statements without shared parts.
     for (const Subscript& s : statement.subscripts) {
       if (const auto& position = Inside::position_of(s)) {
         walk(*position, [this](const ExprNode& node) { name_indices(node.subscripts); });
@@ -229,7 +229,8 @@ class ProgramPrinter {
                  : fmt::format("{}", node.scalar.i));
   }
 
-  /// Ends early once the text is full: a tree may have 2 to the number of nodes parts.
+  /// Returns early once the text is full: n nodes that share operands may print as a tree of 2^n
+  /// parts.
   void expr(const ExprNode& node) {
     if (out_.is_cut()) return;
     if (const auto part = parts_.find(&node); part != parts_.end()) {

@@ -13,16 +13,18 @@
 
 namespace heddle::jit {
 
-/// Floating x - y where y is a converted integer, or |y|, in the same expression: if GCC 12 finds x
-/// to be 0, it makes -y of the difference, which is -0 for 0 - 0, as fold_real_zero_addition_p
-/// (gcc/fold-const.cc) asks whether y + 0 is y. Emitters put such a y into a variable.
+/// True for a floating difference x - y if GCC sees that y is never -0: y is a converted integer,
+/// an absolute value, a constant, or a choice among these. If GCC 12 finds that x is 0, it replaces
+/// x - y by -y, and 0 - 0 becomes -0, because fold_real_zero_addition_p (gcc/fold-const.cc) only
+/// checks that y + 0 equals y. Emitters put such a y into a variable, outside the expression of the
+/// difference.
 [[nodiscard]] bool subtracts_unsigned_zero(const Value& value) noexcept;
 
 /// The locals of floating sums, products and the like over two loops or more. Where GCC 12.2
 /// unrolls the inner loop and vectorises the outer, it counts some terms twice and omits others, if
 /// the terms are read in another order than that in memory (gcc.gnu.org/PR110381, fixed in 12.4).
-/// Emitters put an empty asm statement behind each assignment, which keeps the loop from becoming
-/// vectors: terms in order wait for one another anyway.
+/// Emitters put an empty asm statement behind each assignment, which keeps GCC from vectorising the
+/// loop. The loss is small: each step waits for the previous step anyway.
 [[nodiscard]] std::set<LocalId> nested_sums(const Block& body);
 
 /// The facts about a value that HiddenTerms uses: a set of bits.
@@ -30,8 +32,8 @@ using TermFacts = unsigned;
 
 /// Floating sums that stay unchanged under some condition. For vectors, GCC 12.2 turns c ? x + t :
 /// x into x + (c ? t : 0), and so -0 into 0 (convert_scalar_cond_reduction in gcc/tree-if-conv.cc);
-/// it first makes the former of x - (c ? -1 : 0), and of other terms that a condition makes
-/// constant. Emitters hide such terms: the terms pass through hide_function().
+/// GCC first transforms x - (c ? -1 : 0), and sums with other terms that are constant under a
+/// condition, into the form c ? x + t : x. Emitters pass such terms through hide_function().
 class HiddenTerms {
  public:
   explicit HiddenTerms(const Block& body);
@@ -53,12 +55,11 @@ class HiddenTerms {
   bool any_ = false;
 };
 
-/// Loops with a dependence through memory, which GCC 12.2 must not vectorise. Where it has unrolled
-/// loops inside such a loop, it loads elements that several iterations read, and may read from one
-/// another, before it stores the elements that they write: its groups of neighbouring loads and
-/// stores (tree-vect-data-refs.cc) move a load ahead of a store of an earlier iteration
-/// ("dependence distance negative"). Also found in 11.3; schedules make vectors of loops whose
-/// iterations are known to be independent.
+/// Loops whose iterations depend on each other through memory, which GCC 12.2 must not vectorise.
+/// After unrolling the loops inside such a loop, GCC groups neighbouring loads and stores
+/// (tree-vect-data-refs.cc), and so moves a load ahead of the store of an earlier iteration that
+/// may write the loaded element ("dependence distance negative"). Also found in 11.3; schedules
+/// make vectors of loops whose iterations are known to be independent.
 class ScalarLoops {
  public:
   ScalarLoops(const Loop& loop, const LanePlan& plan);
@@ -81,7 +82,8 @@ class ScalarLoops {
 /// The register class of a type's values, as asm operands name it.
 [[nodiscard]] std::string_view asm_register(DType type) noexcept;
 
-/// (T value, u64 zero) -> T: the value, unknown to compilers that do not know `zero`.
+/// (T value, u64 zero) -> T: returns `value`. A compiler that does not know that `zero` is 0 cannot
+/// know the result.
 [[nodiscard]] PrimFunction hide_function(DType type);
 
 }  // namespace heddle::jit

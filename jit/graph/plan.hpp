@@ -9,7 +9,7 @@
 
 namespace heddle::jit {
 
-/// True if a value at a place follows from one value of each operand.
+/// True if each element of the node is computed from one element of each operand.
 [[nodiscard]] bool is_pointwise(NodeKind kind) noexcept;
 
 /// How a node is kept.
@@ -19,11 +19,12 @@ enum class Keeping : std::uint8_t {
   memory,  ///< in a tensor; passes must not compute the value at the readers
 };
 
-/// By position in the graph. Kept are: results and marks; nodes that are not pointwise; and, of
-/// nodes with something to compute, a node that several statements would compute, an operand that a
-/// broadcast repeats, and factors and terms that are read repeatedly. Kept in memory are: nodes at
-/// a fixed depth of operations, which bounds the size of expressions; and the parts of an array
-/// that many statements read, one part each.
+/// How each node is kept, by position in the graph. Kept in tensors are: results and marks; nodes
+/// that are not pointwise; operands of gathers; and, among nodes whose values are computed, nodes
+/// that would be computed by several statements or at several places of one statement, operands
+/// that a broadcast repeats, and operands whose elements a statement reads repeatedly, as in a
+/// contraction. Kept in memory are: nodes at a fixed depth of operations, which bounds the size of
+/// expressions; and the parts of an array, if many statements read one part each.
 [[nodiscard]] std::vector<Keeping> kept_nodes(const GraphState& graph,
                                               const std::vector<bool>& live);
 

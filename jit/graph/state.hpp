@@ -46,8 +46,8 @@ struct GraphState {
   [[nodiscard]] const ArrayType& type(NodeId id) const { return nodes[id].node.type; }
   /// "%7 add f32[32,10] (mlp.cpp:12)"; no location where it is unknown.
   [[nodiscard]] std::string show(NodeId id) const;
-  /// Throws invalid_argument: "'sum' of %3 x f32[2,3] (a.cpp:5): `problem`, at a.cpp:9". The
-  /// operation that the user called, with its operands, comes first where they differ.
+  /// Throws invalid_argument: "'sum' of %3 x f32[2,3] (a.cpp:5): `problem`, at a.cpp:9". If the
+  /// user called a different operation, the text begins with that operation and its operands.
   [[noreturn]] void refuse(std::string_view what, std::span<const NodeId> operands,
                            std::string_view problem, std::source_location where) const;
   /// The open scope: a position among `scopes`.

@@ -14,8 +14,8 @@
 
 namespace heddle::jit {
 
-/// The tensors made so far, by node. The tensor of a reshape on the way may be flat: one axis,
-/// elements in row-major order.
+/// The tensors made so far, by node. The tensor of a reshape that is not a kept node may be flat:
+/// one axis, elements in row-major order.
 using NodeTensors = std::vector<std::optional<Tensor>>;
 
 /// Builds one statement over the elements of an array: the values of nodes at the statement's
@@ -51,8 +51,9 @@ class StatementMaker {
  private:
   Expr value(NodeId id, const NodePlaces& places);
   Expr gathered(const GraphNode& node, const NodePlaces& places);
-  /// Split places in the result of a gather, or in the updates of a scatter: the places in the
-  /// index arrays come first, then the places in the window, as subscripts.
+  /// places_of_indices() and in_window() split places in the result of a gather, or in the updates
+  /// of a scatter: first come the places in the index arrays, then the places in the window, as
+  /// subscripts.
   [[nodiscard]] NodePlaces places_of_indices(std::span<const NodeId> indices,
                                              const NodePlaces& places) const;
   [[nodiscard]] std::vector<Subscript> in_window(std::span<const NodeId> indices,

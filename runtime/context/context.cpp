@@ -49,7 +49,7 @@ std::shared_ptr<const Linked> ContextState::routine() const noexcept {
 }
 
 void ContextState::finalize() const noexcept {
-  // destroyed after the unlock, as much may go with the contents
+  // destroyed after the unlock: many objects may be destroyed with the contents
   std::shared_ptr<const Contents> gone;
   const auto lock = mutex_.lock_or_fork();
   if (!lock) return;

@@ -25,7 +25,7 @@ using Trace = std::function<void(const TracedValue&)>;
 void construct(void* to, void* from) noexcept {
   ::new (to) SmallLaunch(*static_cast<const SmallLaunch*>(from));
 }
-/// Counts the end of a launch.
+/// Counts the end of a launch. The last launch destroys `linked` if the last handle is gone.
 void count_end(const Linked* linked) noexcept {
   if (linked->launches.end()) delete linked;
 }
@@ -52,8 +52,8 @@ bool run(void* callable, Status& failure) {
   return true;
 }
 
-/// One launch, with every decision made at the scheduling. After its end the object goes, emptied,
-/// to the free list of the device.
+/// A launch of any code, with its inputs as of the call of schedule(). When the launch has ended,
+/// retire() empties the object and puts it on the device's free list (`spares`).
 class Launch final : public Operation {
  public:
   [[nodiscard]] static std::unique_ptr<Launch> make(Execution& execution) {
@@ -99,16 +99,16 @@ class Launch final : public Operation {
     merge_.clear();
     merges_ = false;
     count_end(linked_);
-    execution->spares.give(*this);  // the launch may go with the execution
+    execution->spares.give(*this);  // may destroy this launch, with the execution
   }
 
-  const Linked* linked_ = nullptr;  // counted in its launches, once accepted
+  const Linked* linked_ = nullptr;  // kept alive by the count `launches`, once accepted
   std::vector<std::int64_t> statics_;
   Trace trace_;
   MergeRead merge_;
   bool merges_ = false;
   Run::Room room_;
-  std::optional<Run> run_;  // reset first
+  std::optional<Run> run_;  // refers to the members above; destroyed before them
 };
 
 /// A small launch on the fast path.

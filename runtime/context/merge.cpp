@@ -47,7 +47,7 @@ Move move_of(const DeviceState& device, const BufferView& source, const Memory& 
 /// A load, and the copy into its memory.
 struct Loading {
   std::shared_ptr<Load> load;
-  std::shared_ptr<Move> move;  ///< null: the load borrows
+  std::shared_ptr<Move> move;  ///< null: the load borrows the source, without a copy
 };
 
 class Loads final : public MergeUse {
@@ -172,7 +172,7 @@ class Consumes final : public MergeUse {
     }
     return {read_.accesses, memory_};
   }
-  /// The tensor of a merge() leaves the slot with its consumer.
+  /// A merge() leaves the slot empty: the tensor that merge() brings is for this consumer alone.
   void settle(MergeSlot& slot, const Event& /*taken*/) noexcept override {
     if (source_ != nullptr) slot.hold(nullptr);
   }
@@ -213,7 +213,7 @@ class Consumes final : public MergeUse {
   const Linked& consumer_;
   MergeRead& read_;
   const MergeSource* const source_;
-  std::shared_ptr<const Memory> memory_;  // beside the accesses' memory
+  std::shared_ptr<const Memory> memory_;  // in addition to the memory of the accesses
 };
 
 /// Implements Loan::have_copy. Where a copy is impossible, as the borrower takes no tasks or the

@@ -1,4 +1,4 @@
-// Routines: their launches.
+// Routine and Call: scheduling of launches, and queries.
 #include <fmt/format.h>
 
 #include "heddle/status.hpp"
@@ -13,8 +13,8 @@ namespace heddle {
 namespace rt {
 namespace {
 
-/// Tells whether the options allow the fast path: no events, no trace, and the defaults for
-/// queueing and ordering.
+/// True if the options allow the fast path: no events, no trace, no containment of failures, and
+/// the defaults for ordering and for a full queue.
 bool is_plain(const ScheduleOptions& options) noexcept {
   return options.after.empty() && !options.trace && !options.contain && !options.sync &&
          !options.full;

@@ -22,7 +22,7 @@ sched::Mode mode_of(const BackendState& backend) {
   return backend.options.mode.value_or(backend.spec.mode);
 }
 
-/// True if the host runs the parts, with no other thread.
+/// True if the host's own thread runs all parts of a kernel.
 bool host_runs(const BackendState& backend) {
   const sched::Mode mode = mode_of(backend);
   return mode == sched::Mode::manual || mode == sched::Mode::simulated;
@@ -86,7 +86,8 @@ void share_processors(BackendState& backend, bool asked) {
   const bool in_parts = std::ranges::all_of(
       backend.physical, [](const auto& device) { return device->properties().parts_at_once; });
   if (!in_parts) return;
-  // The host chooses the threads, and a simulation must not depend on the machine.
+  // HEDDLE_WIDTH is ignored for manual devices and with a given scheduler, where the host chooses
+  // the threads, and in a simulation, which must not depend on the machine.
   const bool takes_environment = !backend.options.scheduler && !host_runs(backend);
   const int wanted = asked || takes_environment ? backend.options.width.value_or(width_automatic)
                                                 : width_automatic;

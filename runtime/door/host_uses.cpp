@@ -24,8 +24,8 @@ namespace {
 /// their parents' storage.
 constinit sched::ProcessMutex storage_mutex;
 
-/// Reports uses that the caller's read or write does not come after, where a backend checks the
-/// order.
+/// For backends with Sync::check: reports each conflicting use that is not ordered before the
+/// caller's read or write.
 void look_here(HostUses& uses, bool writes, const WatchedWork& by) {
   std::vector<WatchedUses::Missing> missing;
   {

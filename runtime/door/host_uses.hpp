@@ -25,7 +25,8 @@ struct Execution;
 struct Access;
 
 struct HostUses {
-  /// A constant read in place by devices, and their memory for the constant.
+  /// A constant that devices read in place: its text for messages, and the memory object of the
+  /// device's buffer for it. Dead once the memory is released.
   struct Constant {
     std::string text;
     std::weak_ptr<const Memory> memory;
@@ -39,15 +40,16 @@ struct HostUses {
 /// The uses of an array, shared by its copies and by every device.
 [[nodiscard]] std::shared_ptr<HostUses> uses_of(const HostArray& host);
 
-/// Called before the current values are linked. Returns when the tasks writing the values have
-/// ended; with Sync::manual and Sync::check the caller ensures this. Throws failed_precondition,
-/// naming the tensor, if a write failed, and the status of an interrupted wait. `where`: the link's
-/// call site.
+/// Called before the current values of `host` are used as a tensor's initial values. Returns when
+/// the tasks that write these values have ended. With Sync::manual and Sync::check the caller must
+/// order the writes, and the call does not wait; with Sync::check it reports writes that are not
+/// ordered. Throws failed_precondition, naming the tensor, if a write failed, and the status of an
+/// interrupted wait. `where`: the link's call site.
 void await_values(const Execution& execution, const HostArray& host, const Tensor& tensor,
                   const std::source_location& where);
 
-/// Marks the storage as read in place by devices, and therefore not writable, while the buffer has
-/// memory. Then calls await_values().
+/// Marks the storage as a constant that devices read in place: the storage is not writable until
+/// the buffer's memory is released. Then calls await_values().
 void note_constant(const Execution& execution, const HostArray& host, const BufferState& buffer,
                    const Tensor& tensor, const std::source_location& where);
 /// failed_precondition, naming the memory and the constant, if devices read the storage in place;

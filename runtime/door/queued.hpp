@@ -21,7 +21,8 @@ class Queued {
   static void pass_over(void* callable) noexcept;
   static Status zero(const Operation& operation, const Operation::Fresh& fresh) noexcept;
   static Status run_after_zeros(Operation& operation);
-  /// Zeroes the fresh memory that a failed operation, or failed zeros, left unwritten.
+  /// Called after a failure of run_after_zeros(). Zeroes fresh memory (memory whose first use is
+  /// this task) that has no zeros yet, and that the operation may have left unwritten.
   static void zero_rest(const Operation& operation) noexcept;
   static Status begin(Operation& operation);
   static bool run(void* callable, Status& failure);

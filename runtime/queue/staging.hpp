@@ -27,7 +27,7 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// A queue of another physical device. `exhausted` without memory, or the device's error.
+  /// A queue of another physical device. `exhausted` if there is no memory, or the device's error.
   [[nodiscard]] Status queue(const std::shared_ptr<dev::PhysicalDevice>& physical,
                              std::shared_ptr<Stream>* queue) noexcept;
   /// Memory for a transfer of `bytes`, moved in pieces. Null: no memory.

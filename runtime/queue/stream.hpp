@@ -30,7 +30,7 @@ class Stream final : public dev::Completions,
   /// to follow each other while their ends are reported.
   static constexpr std::uint32_t in_flight_max = 64;
 
-  /// Opens a new queue of the device. `exhausted` without memory, or the device's error.
+  /// Opens a new queue of the device. `exhausted` if there is no memory, or the device's error.
   [[nodiscard]] static Status open(std::shared_ptr<dev::PhysicalDevice> physical,
                                    std::shared_ptr<Stream>* stream) noexcept;
   /// For open().

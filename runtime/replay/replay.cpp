@@ -174,7 +174,7 @@ class Plan::Running final : public Operation {
   void retire(std::shared_ptr<Execution> /*execution*/) noexcept override {
     for (auto& run : runs_) run.reset();
     const auto plan = std::move(plan_);
-    plan->spares_.give(*this);  // the object may go with the plan
+    plan->spares_.give(*this);  // may destroy this object, with the plan
   }
 
   std::shared_ptr<Plan> plan_;

@@ -19,9 +19,10 @@ class Trial {
   /// reference. Throws the errors of linking and running.
   Trial(Device device, const Code& model, const CompileOptions& options);
 
-  /// Links a code, and compares its results with the reference: bit for bit, or within the error of
-  /// reordered sums. `measured`: the results are equal, and the code gets the next number of run();
-  /// otherwise `different` or `failed`.
+  /// Links a code, runs it once, and compares its results with the reference: with `exact` numbers
+  /// must be identical (every NaN counts as the same number), otherwise floats may differ by the
+  /// error of reordered sums. `measured`: the results agree, and the code gets the next index for
+  /// run(); otherwise `different` or `failed`.
   [[nodiscard]] TuneVerdict add(const Code& code, bool exact);
   /// Runs the model (0) or an added code `times` times. Throws the errors of the runs.
   void run(std::size_t which, std::size_t times) const;
@@ -30,7 +31,7 @@ class Trial {
   /// A tensor that the program stores, and its contents before a compared run.
   struct Stored {
     Tensor tensor;
-    std::optional<HostArray> contents;  ///< none: the host storage has the contents
+    std::optional<HostArray> contents;  ///< unset: the tensor's host storage holds them
     bool is_written;
   };
 

@@ -43,8 +43,8 @@ class Clocks {
     const std::uint32_t fork_generation_;
   };
 
-  // Events to record. When memory is out, every ticket submitted so far counts as known to every
-  // thread.
+  // Calls that record order. If such a call has no memory, every ticket submitted so far counts as
+  // known to every thread.
 
   /// `task` took its ticket on this thread and lists the events `after`. `learns`: the task runs
   /// user code, which may wait.
@@ -60,8 +60,8 @@ class Clocks {
   static void saw(const Event& event) noexcept;
   /// The host learns of the end on an arbitrary thread: from a callback or a descriptor.
   static void host_saw(const Event& event) noexcept;
-  /// This thread is about to end `ticket`: as a foreign signaller, or as the completer of a task
-  /// that ends later.
+  /// This thread is about to end `ticket`: it signals a foreign timeline (`foreign`), or calls
+  /// end() of the Completion of a task in flight.
   static void ends(std::uint64_t timeline, std::uint64_t ticket, bool foreign) noexcept;
   /// Every ticket of `timeline` has ended, and the number of the timeline is never used again.
   static void closed(std::uint64_t timeline) noexcept;

@@ -336,7 +336,7 @@ void Consumer::show(Snapshot& snapshot) const {
 
 void Consumer::show(Counters& counters) const noexcept {
   ending_.show(counters);
-  // relaxed: numbers for people; pairs with the stores of count().
+  // relaxed: statistics; pairs with the stores of count().
   counters.parks = parks_.load(std::memory_order_relaxed);
   counters.spins = spins_.load(std::memory_order_relaxed);
 }

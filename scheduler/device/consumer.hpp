@@ -30,8 +30,8 @@ class alignas(tuning::line_bytes) Consumer {
   /// The loop of the worker thread.
   void work() noexcept;
   /// A turn on `fiber` (null: on the thread's own stack): ends up to `tasks_max` tasks. true: tasks
-  /// may remain, and the caller arranges the next turn; false: look() will. The caller keeps the
-  /// device alive.
+  /// may remain, and the caller arranges the next turn. false: the next look() arranges a turn. The
+  /// caller keeps the device alive.
   [[nodiscard]] bool take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept;
   [[nodiscard]] TaskWaits& waits() noexcept { return waits_; }
   /// Null on devices that end tasks as they run them.
@@ -40,11 +40,11 @@ class alignas(tuning::line_bytes) Consumer {
   // Any thread.
 
   [[nodiscard]] const RunningTask& running() const noexcept { return running_; }
-  /// The last ticket that the consumer has finished with.
+  /// The last ticket that the consumer has ended or, on devices that have tasks in flight, begun.
   [[nodiscard]] std::uint64_t at() const noexcept {
     return late_ends_ ? late_ends_->begun() : device_.timeline->completed();
   }
-  /// Shows the running task; the device has tasks.
+  /// Shows the running task. Called only if the device has tasks.
   void show(Snapshot& snapshot) const;
   /// Shows how tickets ended, and the worker's parks and spins.
   void show(Counters& counters) const noexcept;

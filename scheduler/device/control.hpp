@@ -55,15 +55,16 @@ class alignas(tuning::line_bytes) Control {
   [[nodiscard]] Disturbances<>& disturbances() noexcept { return disturbances_; }
   /// Tickets taken so far do not begin, and the running task receives a stop request.
   void cancel(const Lane<>& lane) noexcept;
-  /// Every ticket before `ticket` has ended. Called by the consumer before it looks at `ticket`.
+  /// Notes that every ticket before `ticket` has ended. Called by the consumer before it looks at
+  /// `ticket`.
   void settle(std::uint64_t ticket) noexcept;
   /// The stop token of task `ticket`, which runs or has just ended. Called by its consumer or
   /// completer.
   [[nodiscard]] std::stop_token stop_token(std::uint64_t ticket) noexcept;
   [[nodiscard]] bool asked_to_stop(std::uint64_t ticket) const noexcept;
 
-  /// Sets the event that snapshots show the device waiting for; the default event: none. The
-  /// consumer.
+  /// Sets the event for which the device waits, as shown by snapshots; the default event: none.
+  /// Called by the consumer.
   void note_wait(const Event& event) noexcept;
   /// Shows epoch, status and waits.
   void show(Snapshot& snapshot) const;
@@ -83,7 +84,7 @@ class alignas(tuning::line_bytes) Control {
   Event waiting_for_;  // default: none
   Event::Clock::time_point waiting_since_;
   std::stop_source stop_source_;
-  bool stop_source_used_ = false;  // used by a cancel, now or earlier
+  bool stop_source_used_ = false;  // a cancel stops stop_source_, now or earlier
 };
 
 }  // namespace heddle::sched

@@ -1,4 +1,5 @@
-// Operations that need several parts of a device: awaiting, cancelling, shutting down together.
+// Operations that need several parts of a device: awaiting its tasks, cancelling, and shutting down
+// several devices together.
 #include "scheduler/device/device_core.hpp"
 
 #include <fmt/format.h>
@@ -74,7 +75,8 @@ DeviceCore::DeviceCore(DeviceOptions options, const SchedulerProfile& profile, O
 Status DeviceCore::await(Deadline deadline) noexcept {
   if (device_.inside_own_task()) return device_.own_task_refusal("await");
   if (Status status = device_.forked(); !status.ok()) return status;
-  // Read before the look at `completed`: another thread may clear a later failure at once.
+  // The epoch is read before `completed`: a task may fail after this line, and another thread may
+  // clear the failure by recover() at once. failure_before_recovery() then finds the failure.
   const std::uint64_t epoch = control_.epoch();
   const std::uint64_t last = admission_.lane().tickets();
   if (device_.timeline->completed() < last) {
@@ -88,7 +90,8 @@ Status DeviceCore::await(Deadline deadline) noexcept {
       });
     }
     if (Clocks::on()) Clocks::saw(ended);
-    // Another thread may have recovered before this thread's wake: the awaited tasks still failed.
+    // Another thread may have recovered the device before this thread woke: the awaited tasks
+    // failed all the same.
     if (auto failure = control_.failure_before_recovery(epoch)) return *std::move(failure);
   } else if (Clocks::on()) {
     Clocks::saw(device_.timeline->event(last));

@@ -115,7 +115,7 @@ void Ending::call_back(std::uint64_t ticket) noexcept {
 }
 
 void Ending::show(Counters& counters) const noexcept {
-  // relaxed: numbers for people; exact when the device is idle. Pairs with the stores of count().
+  // relaxed: statistics; exact when the device is idle. Pairs with the stores of count().
   constexpr auto order = std::memory_order_relaxed;
   counters.failed = failed_.load(order);
   counters.skipped = skipped_.load(order);

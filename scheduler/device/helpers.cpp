@@ -120,7 +120,7 @@ void Helpers::note(std::uint32_t member, std::uint64_t timeline, std::size_t par
 }
 
 void Helpers::note_rest(std::uint32_t member) noexcept {
-  // relaxed: a number for people; pairs with the load in earliest().
+  // relaxed: a number for snapshots; pairs with the load in earliest().
   at_work().noted[member - 1].next.store(0, std::memory_order_relaxed);
 }
 
@@ -132,7 +132,7 @@ std::optional<std::size_t> Helpers::earliest(std::uint64_t timeline) const noexc
   for (const Noted& noted : work->noted) {
     // acquire: pairs with the release in note().
     const std::uint64_t next = noted.next.load(std::memory_order_acquire);
-    // relaxed: pairs with the store in note(); a number for people, possibly of the next task by
+    // relaxed: pairs with the store in note(); a number for snapshots, possibly of the next task by
     // now.
     if (next == 0 || noted.timeline.load(std::memory_order_relaxed) != timeline) continue;
     first = std::min(first.value_or(next - 1), static_cast<std::size_t>(next - 1));

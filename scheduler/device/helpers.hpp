@@ -86,7 +86,7 @@ class Helpers final : public std::enable_shared_from_this<Helpers>, private Visi
   [[nodiscard]] std::uint32_t width() const noexcept { return at_work().width; }
   [[nodiscard]] Team& team() noexcept { return at_work().team; }
 
-  // The current work of helpers, for people.
+  // The current work of helpers, for snapshots.
 
   /// Helper `member` begins part `part` of a task of the device of timeline `timeline`, or rests.
   void note(std::uint32_t member, std::uint64_t timeline, std::size_t part) noexcept;

@@ -35,7 +35,7 @@ void LateEnds::begin(std::uint64_t ticket, AwaitedList handed) noexcept {
   mine.awaited = false;
   mine.reported = {};
   mine.stamp = trace::stamp_if_on();
-  // relaxed, all: values for people; pairs with the loads in show().
+  // relaxed, all: values for snapshots; pairs with the loads in show().
   mine.ticket.store(ticket, std::memory_order_relaxed);
   mine.label.store(lane_.at(ticket).label, std::memory_order_relaxed);
   mine.since_ns.store(now().time_since_epoch().count(), std::memory_order_relaxed);

@@ -78,7 +78,7 @@ class LateEnds {
   enum class How : std::uint8_t { issued, ran, refused, skipped, cancelled };
   /// The data that the end of a ticket needs. The consumer writes every member except `reported`.
   struct Entry {
-    std::atomic<std::uint64_t> ticket{0};  // with the next two members, for people
+    std::atomic<std::uint64_t> ticket{0};  // with the next two members, for snapshots
     std::atomic<const char*> label{nullptr};
     std::atomic<std::int64_t> since_ns{0};
     How how = How::issued;

@@ -23,7 +23,7 @@ std::string Cut::describe(std::size_t part) const {
 }
 
 void RunningParts::begin(const Cut& cut) noexcept {
-  // relaxed, here and below: values for people; pairs with the loads in show().
+  // relaxed, here and below: values for snapshots; pairs with the loads in show().
   constexpr auto order = std::memory_order_relaxed;
   count_.store(cut.count, order);
   each_.store(cut.each, order);

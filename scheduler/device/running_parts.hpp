@@ -1,4 +1,4 @@
-// RunningParts: how the range of a task is cut into parts, and which part runs, for people. The
+// RunningParts: how the range of a task is cut into parts, and which part runs, for snapshots. The
 // thread that runs the task writes; any thread reads.
 #pragma once
 
@@ -35,7 +35,7 @@ class alignas(tuning::line_bytes) RunningParts {
   void begin(const Cut& cut) noexcept;
   /// The device's own thread begins a part; note_rest(): it runs no part.
   void note(std::size_t part) noexcept {
-    // relaxed, here and below: a number for people; pairs with the load in show().
+    // relaxed, here and below: a number for snapshots; pairs with the load in show().
     next_.store(part + 1, std::memory_order_relaxed);
   }
   // relaxed: pairs with the load in show()

@@ -1,5 +1,5 @@
-// RunningTask: the current task of a device's consumer, for people. The consumer writes; any thread
-// reads.
+// RunningTask: the current task of a device's consumer, for snapshots. The consumer writes; any
+// thread reads.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ class RunningTask {
  public:
   /// A task runs.
   void run(const char* label) noexcept {
-    // relaxed: pairs with the load in label(): a text for people, ordering no memory.
+    // relaxed: pairs with the load in label(): a text for snapshots, ordering no memory.
     label_.store(label, std::memory_order_relaxed);
   }
   /// The consumer looks at a task that does not run yet; end_look(): the look ends.
@@ -39,7 +39,7 @@ class RunningTask {
 
  private:
   void set_looking(bool looking) noexcept {
-    // relaxed: pairs with the load in show(), for people.
+    // relaxed: pairs with the load in show(), for snapshots.
     looking_.store(looking, std::memory_order_relaxed);
   }
 

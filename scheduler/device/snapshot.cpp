@@ -53,7 +53,7 @@ void RunningTask::note_time(const Identity& device) noexcept {
 }
 
 void RunningTask::show(Snapshot& snapshot) const {
-  // relaxed, here and below: values for people; pairs with the stores above and in run().
+  // relaxed, here and below: values for snapshots; pairs with the stores above and in run().
   const char* const label = label_.load(std::memory_order_relaxed);
   if (label == nullptr || looking_.load(std::memory_order_relaxed)) return;
   const std::chrono::nanoseconds since(clock_ns_.load(std::memory_order_relaxed));

@@ -14,7 +14,7 @@ void Summons::call_closely() noexcept {
 }
 
 void Summons::wake() noexcept {
-  // relaxed: a number for people; pairs with the load in wakes().
+  // relaxed: a statistic; pairs with the load in wakes().
   wakes_.fetch_add(1, std::memory_order_relaxed);
   trace::note_wake(device_.id);
   parker_.unpark();

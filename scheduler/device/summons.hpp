@@ -38,7 +38,7 @@ class alignas(tuning::line_bytes) Summons {
     if (doorbell_.ring()) wake();
   }
   [[nodiscard]] std::uint64_t wakes() const noexcept {
-    // relaxed: pairs with the count in wake(): a number for people.
+    // relaxed: pairs with the count in wake(): a statistic.
     return wakes_.load(std::memory_order_relaxed);
   }
 
@@ -51,10 +51,11 @@ class alignas(tuning::line_bytes) Summons {
 
   // Turns.
 
-  /// The consumer found no task. true: its turn is over; false: the consumer must look again,
-  /// because the number of requests, `known` (1 at first), has grown.
+  /// Called when the consumer finds no task. `known`: the number of requests that the consumer
+  /// knows of, 1 at the begin of a turn. true: the turn is over. false: there are more requests,
+  /// `known` is now their number, and the consumer must look again.
   [[nodiscard]] bool end_turn(std::uint64_t& known) noexcept { return turns_.end(known); }
-  /// Ends a requested turn without running it: other threads will request the turn.
+  /// Ends a requested turn that did not run. A later look() requests a turn again.
   void give_turn_back() noexcept {
     std::uint64_t known = 1;
     while (!turns_.end(known)) {
@@ -65,15 +66,16 @@ class alignas(tuning::line_bytes) Summons {
   [[nodiscard]] ReadyLink& ready_link() noexcept { return ready_link_; }
   /// Links devices waiting for a turn on a thread; owned by that thread.
   [[nodiscard]] std::shared_ptr<DeviceCore>& next_ready() noexcept { return next_ready_; }
-  /// true: the caller postpones a look, and calls put_on() before the look.
+  /// Raises the flag of a postponed look. true: the caller must later call put_on(), and then look.
   [[nodiscard]] bool put_off() noexcept {
-    // acq_rel: pairs with the release in put_on(). If the flag is still raised, the raising thread
-    // looks after this call.
+    // acq_rel: pairs with put_on(). If the flag was raised already, the thread that raised it will
+    // look after this call.
     return !put_off_.exchange(true, std::memory_order_acq_rel);
   }
   void put_on() noexcept {
-    // acq_rel: release pairs with the exchange in put_off(); acquire: a thread that found the flag
-    // raised came before: the following look sees the event done.
+    // acq_rel: both pair with the exchange in put_off(). A thread that found the flag raised came
+    // before this exchange: the following look sees what that thread did, such as the end of an
+    // event.
     put_off_.exchange(false, std::memory_order_acq_rel);
   }
 
@@ -82,7 +84,7 @@ class alignas(tuning::line_bytes) Summons {
 
   Doorbell<> doorbell_;
   Turns<> turns_;
-  ReadyLink ready_link_;  // a thread that asks for a turn has already fetched the previous line
+  ReadyLink ready_link_;  // beside turns_: a thread that asks for a turn has fetched that line
   const Identity& device_;
   std::atomic<std::uint64_t> wakes_{0};
   Parker parker_;

@@ -1,5 +1,5 @@
 // TaskTrace: a consumer's records for a trace: a task begins where the previous task ended, unless
-// another record came between. The consumer.
+// another record came between. For the consumer.
 #pragma once
 
 #include <algorithm>

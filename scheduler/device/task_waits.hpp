@@ -1,5 +1,5 @@
 // TaskWaits: the waits of a device's consumer: the waits of the running task, and the waits of the
-// next task's gate. The consumer.
+// next task's gate. For the consumer.
 #pragma once
 
 #include <cstdint>

@@ -18,9 +18,9 @@ class TicketGuard {
   TicketGuard(const TicketGuard&) = delete;
   TicketGuard& operator=(const TicketGuard&) = delete;
 
-  /// Called before a ticket is taken: may lock, because leave() follows without a wait between.
-  /// Adds further predecessors of the task to `note`. A failed status refuses the task, and leave()
-  /// is not called.
+  /// Called before a ticket is taken. May lock, and keep the lock until leave(): no wait comes
+  /// between the two calls. Adds further predecessors of the task to `note`. A failed status
+  /// refuses the task, and leave() is not called.
   [[nodiscard]] virtual Status enter(TaskNote& note) noexcept = 0;
   /// The task took the ticket `taken` and will be published; or (null) the queue is full, and
   /// enter() is called again once the queue may have room. Unlocks.
@@ -32,7 +32,8 @@ class TicketGuard {
   static Event submit(const TaskDevice& device, Label label, const TaskOps& ops, void* from,
                       const SubmitOptions& options, TicketGuard& guard) noexcept;
 
-  /// The current task of this thread ends later: its operations have a finish().
+  /// The Completion that will end the current task of this thread. The task's operations must have
+  /// a finish().
   [[nodiscard]] static Completion completion_of_running_task() noexcept {
     return Completion::of_running_task();
   }
@@ -41,12 +42,12 @@ class TicketGuard {
   ~TicketGuard() = default;
 };
 
-/// The device's cancel epoch (see Disturbances), read before a ticket is taken. By comparing
-/// epochs, a submitter may assume a good end of an earlier task of the device, or a skip of the
-/// submitter's task.
+/// The device's cancel epoch (see Disturbances), read before a ticket is taken. If undisturbed() is
+/// true for the epochs of an earlier task and of a new task of the device, the submitter of the new
+/// task may assume that the earlier task ends well, or that the new task is skipped.
 [[nodiscard]] std::uint64_t disturbances(const TaskDevice& device) noexcept;
-/// Called after the ticket was taken: whether the assumption fails after all, because the cancel
-/// epoch changed since `before`.
+/// Called after the ticket was taken. True if the assumption does not hold, because the cancel
+/// epoch has changed since `before`.
 [[nodiscard]] bool disturbed_since(const TaskDevice& device, std::uint64_t before) noexcept;
 /// True if the assumption holds between two tasks: `one` is the epoch at the earlier task, `other`
 /// the epoch at the later task.
@@ -54,9 +55,9 @@ class TicketGuard {
   return one == other && Disturbances<>::is_quiet(one);
 }
 
-/// A ticket taken as TaskDevice::submit() takes it without options, where no check and no wait is
-/// needed; otherwise the ticket is empty, and the caller uses TicketGuard::submit(). The holder of
-/// a ticket must publish its task at once: later tasks of the device wait for the publication.
+/// A ticket for a submission without options (see TaskDevice::submit()) that needs no check and no
+/// wait; otherwise the ticket is empty, and the caller uses TicketGuard::submit(). The holder of a
+/// ticket must publish its task at once: later tasks of the device wait for the publication.
 class PlainTicket {
  public:
   PlainTicket() = default;  ///< empty
@@ -66,7 +67,7 @@ class PlainTicket {
   [[nodiscard]] const Event& event() const noexcept { return event_; }
   /// The memory in which to build the callable, of up to task_bytes_max bytes.
   [[nodiscard]] void* place() const noexcept { return place_; }
-  /// The callable is built. On an inline device the task runs in this call.
+  /// Called when the callable is built. On an inline device the task runs in this call.
   void publish(Label label, const TaskOps& ops) const noexcept;
   /// publish() for a task with a note.
   void publish(Label label, const TaskOps& ops, TaskNote& note) const noexcept;

@@ -19,7 +19,8 @@
 
 namespace heddle::sched {
 
-/// Places for timelines. Places of closed timelines wait in a queue for their next use.
+/// Places for timelines: Timeline objects, never freed. The places of closed timelines wait in a
+/// queue for the next open().
 class TimelinePool {
  public:
   static TimelinePool& get() noexcept;
@@ -27,8 +28,8 @@ class TimelinePool {
   [[nodiscard]] Timeline* take() {
     {
       const std::lock_guard lock(mutex_);
-      // A place inherited by a forked child stays the parent's, and so do earlier events of the
-      // place.
+      // A forked child skips the places that it inherits: the parent's events refer to these
+      // places.
       while (Timeline* const first = first_) {
         first_ = first->next_free_;
         if (!first->in_forked_child()) return first;
@@ -115,8 +116,8 @@ void Timeline::close() noexcept {
     // Constructed anew: a moved-from vector needs memory for its first entry.
     std::destroy_at(&bad_ends_);
     std::construct_at(&bad_ends_);
-    // release: pairs with the acquire in reached() and outcome(): the timeline's bad ends are
-    // buried.
+    // release: pairs with the acquire in reached() and outcome(): outcome_of_closed() finds the
+    // timeline's bad ends by now.
     id_.store(0, std::memory_order_release);
   }
   if (Clocks::on()) Clocks::closed(closed);
@@ -156,8 +157,9 @@ Status Timeline::fork_refusal() const noexcept {
 
 Status Timeline::outcome(std::uint64_t id, std::uint64_t ticket) const noexcept {
   if (!reached(id, ticket)) return {};
-  // acquire: pairs with the releases in note() and open(): an ended ticket has its bad end noted
-  // already, and a thread that sees the flag of the next timeline sees the close of this timeline.
+  // acquire: pairs with the releases in note() and open(). A bad end is noted before its ticket
+  // ends. If the flag belongs to the next timeline of this place, this thread also sees that this
+  // timeline was closed.
   const bool bad = has_bad_ends_.load(std::memory_order_acquire);
   // acquire: pairs with the release in close().
   if (id_.load(std::memory_order_acquire) == id) {
@@ -187,8 +189,9 @@ void Timeline::see(std::uint64_t id, const Status& failure) noexcept {
     bad_ends_.see(failure);
 }
 
-/// Called with the lock held: whether the timeline belongs to a device of this process. The holder
-/// of a foreign timeline knows which tickets failed.
+/// Called with the lock held. True if the timeline belongs to a device of this process: unseen
+/// failures are then logged. Failures of a foreign timeline are not logged, because its holder
+/// knows them.
 bool Timeline::told_here() const noexcept {
   // relaxed: pairs with the stores in open() and close(), under the same lock.
   return id_.load(std::memory_order_relaxed) != 0 && !foreign_ && !in_forked_child();

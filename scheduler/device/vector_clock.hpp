@@ -54,7 +54,7 @@ class VectorClock {
   [[nodiscard]] const std::vector<Entry>& entries() const noexcept { return entries_; }
 
  private:
-  std::vector<Entry> entries_;  // by timeline
+  std::vector<Entry> entries_;  // sorted by timeline
 };
 
 }  // namespace heddle::sched

@@ -25,8 +25,8 @@ const TaskContext* beneath(const TaskContext& task, WaitManner manner) noexcept 
 
 }  // namespace
 
-/// Paths through the graph. Under its lock. Finished waits may still be noted; only they could
-/// close a cycle in the graph, and the search does not follow finished waits.
+/// Searches the graph. Under the graph's lock. Waits that have finished may still be noted. The
+/// search ignores finished waits, and unfinished waits never form a cycle, so every search ends.
 struct WaitGraph::Walk {
   [[nodiscard]] static GraphWait& wait_of(const Timeline& timeline) noexcept {
     return timeline.graph_wait_;
@@ -53,8 +53,9 @@ struct WaitGraph::Walk {
     }
     return nullptr;
   }
-  /// True if `target` waits for `waiter`, directly or not. Searches from both sides in turn:
-  /// building a chain takes no more than linear time in any order.
+  /// True if `target` waits for `waiter`, directly or not. Searches from both sides in turn: the
+  /// search ends with the shorter side, so a chain of n waits is built in O(n log n) steps, in any
+  /// order.
   [[nodiscard]] static bool closes(const Timeline& waiter, const Timeline& target) noexcept {
     const Timeline* to = &target;
     const Timeline* from = &waiter;
@@ -115,7 +116,7 @@ Status WaitGraph::enter(const TaskContext& task, const Event& event, WaitManner 
     const std::lock_guard lock(graph_mutex);
     const Timeline* const target = Timeline::of(event);
     if (target->reached(event.device_id(), event.ticket()) || stop.stop_requested()) return {};
-    // Also true for an event of the task's own device.
+    // This also accepts a wait for an issued ticket of the task's own device.
     if (target->ends_by_itself(event.ticket())) return {};
     const TaskContext* held = &task;
     while (held != nullptr && !Walk::closes(Whole::timeline(*held->device), *target))
