@@ -114,8 +114,9 @@ class Launch final : public Operation {
 /// A small launch on the fast path.
 class PlainLaunch {
  public:
-  PlainLaunch(const ContextState& context, SmallLaunch& launch)
-      : context_(context), launch_(launch) {}
+  /// `event`: set when the device accepts the launch.
+  PlainLaunch(const ContextState& context, SmallLaunch& launch, Event& event)
+      : context_(context), launch_(launch), event_(event) {}
 
   [[nodiscard]] bool look(PlainUses& uses) {
     launch_.linked = context_.locked_routine();
@@ -124,11 +125,12 @@ class PlainLaunch {
     if (accesses.ledgers().size() != 1 || accesses.touches().size() > PlainUses::room) return false;
     const bool automatic = context_.device->execution->sync == Sync::automatic;
     const Chosen statics = values_of(launch_);
+    const std::uint64_t timeline = uses.timeline();
     for (const Accesses::Touch& each : accesses.touches()) {
       const bool lent = automatic && writes(each.use) && !each.buffer->loans.empty();
       if (lent || !is_there(*each.buffer)) return false;
       const Hazards::Next next =
-          Accesses::next(each, uses.timeline(), uses.disturbances(), automatic, statics);
+          Accesses::next(each, timeline, uses.disturbances(), automatic, statics);
       const auto found = each.hazards->plain(next, each.named.slice == nullptr ? 0 : each.among);
       if (!found) return false;
       uses.add(*each.hazards, *found, next);
@@ -144,12 +146,11 @@ class PlainLaunch {
     ::new (place) SmallLaunch(launch_);
     return launch_.linked->label;
   }
-  [[nodiscard]] Event event() const { return event_; }
 
  private:
   const ContextState& context_;
   SmallLaunch& launch_;
-  Event event_;
+  Event& event_;
 };
 
 }  // namespace
@@ -163,10 +164,8 @@ bool is_small(const Code& code, const Execution& execution) {
 }
 
 bool submit_plainly(const ContextState& context, SmallLaunch launch, Event& event) noexcept {
-  PlainLaunch plain(context, launch);
-  const bool accepted = submit_plainly(*context.device, plain);
-  if (accepted) event = plain.event();
-  return accepted;
+  PlainLaunch plain(context, launch, event);
+  return submit_plainly(*context.device, plain);
 }
 
 Event submit_small(const ContextState& context, const Linked& linked, SmallLaunch launch,

@@ -3,12 +3,12 @@
 // which the device's ledger (device lock) is biased.
 #pragma once
 
-#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 
+#include "heddle/executor_arguments.hpp"
 #include "runtime/device/device_state.hpp"
 #include "runtime/device/execution.hpp"
 #include "runtime/door/submit.hpp"
@@ -29,9 +29,9 @@ class PlainUses {
   static constexpr std::size_t room = 32;
 
   explicit PlainUses(const DeviceState& device)
-      : device_(device), disturbances_(sched::disturbances(*device.timeline)) {}
+      : device_(*device.timeline), disturbances_(sched::disturbances(device_)) {}
 
-  [[nodiscard]] std::uint64_t timeline() const noexcept { return device_.timeline->id(); }
+  [[nodiscard]] std::uint64_t timeline() const noexcept { return device_.id(); }
   [[nodiscard]] std::uint64_t disturbances() const noexcept { return disturbances_; }
   /// `record`: the result of Hazards::plain() (the fast path of hazard tracking) for `next`.
   /// `unkept`: memory to which the task holds no reference; null: the task holds one.
@@ -43,9 +43,10 @@ class PlainUses {
   /// if the device's cancel epoch changed meanwhile: then the task re-validates its inputs before
   /// running.
   [[nodiscard]] sched::PlainTicket take_ticket(std::optional<sched::TaskNote>& note) const {
-    sched::PlainTicket ticket(*device_.timeline);
-    if (!ticket) return ticket;
-    if (sched::disturbed_since(*device_.timeline, disturbances_)) [[unlikely]] {
+    sched::PlainTicket ticket(device_);
+    if (!ticket) [[unlikely]]
+      return ticket;
+    if (sched::disturbed_since(device_, disturbances_)) [[unlikely]] {
       note.emplace();
       for (const OneUse& use : uses_) doubt(*use.hazards, use.next, *note);
     }
@@ -63,9 +64,9 @@ class PlainUses {
     Hazards::Next next;
     const Memory* unkept;
   };
-  const DeviceState& device_;
+  const sched::TaskDevice& device_;
   const std::uint64_t disturbances_;
-  boost::container::small_vector<OneUse, room> uses_;
+  executors::Few<OneUse, room> uses_;
 };
 
 /// Submits `launch` by the fast path. false: nothing happened, and the caller has to use the
@@ -80,14 +81,14 @@ template <class Launch>
 [[nodiscard]] bool submit_plainly(const DeviceState& device, Launch& launch) {
   Ledger& ledger = *device.execution->ledger;
   if (!ledger.try_lock_alone()) return false;
-  sched::PlainTicket ticket;
   std::optional<sched::TaskNote> note;
-  {
+  const sched::PlainTicket ticket = [&] {
     const std::lock_guard lock(ledger, std::adopt_lock);
     PlainUses uses(device);
-    if (launch.look(uses)) ticket = uses.take_ticket(note);
-    if (ticket) launch.accepted(ticket.event());
-  }
+    sched::PlainTicket taken = launch.look(uses) ? uses.take_ticket(note) : sched::PlainTicket();
+    if (taken) launch.accepted(taken.event());
+    return taken;
+  }();
   if (!ticket) return false;
   const sched::TaskOps& ops = launch.ops();
   const sched::Label label = launch.put(ticket.place(), ticket.event());

@@ -116,7 +116,8 @@ void Launch::submit() {
 /// Tries the fast path: the values of every buffer are present, on the device itself, and there is
 /// nothing to wait for.
 bool Launch::submit_plainly() {
-  if (way_ == LaunchWay::door || sched::Clocks::on() || !hold()) return false;
+  if (way_ == LaunchWay::door || sched::Clocks::on()) return false;
+  if (!variables_.empty() && !hold()) return false;
   if (rt::submit_plainly(*Inside::of(target_.device), *this)) return true;
   variables_.unlock();
   return false;
@@ -174,7 +175,11 @@ sched::Label Launch::put(void* place, const Event& event) {
   } else {
     put_small(place);
   }
-  release(&event);
+  if (variables_.empty()) {
+    results_.set_event(event);
+  } else {
+    release(&event);
+  }
   return target_.site.label;
 }
 
@@ -197,10 +202,8 @@ bool Launch::hold() noexcept { return variables_.hold(); }
 void Launch::release(const Event* taken) noexcept {
   if (taken != nullptr) {
     results_.set_event(*taken);
-    if (!variables_.empty()) {
-      results_.drop_arrays();  // leaves the variables as the only owners, for the next call
-      variables_.install({updates_.data(), updates_.size()});
-    }
+    results_.drop_arrays();  // leaves the variables as the only owners, for the next call
+    variables_.install({updates_.data(), updates_.size()});
   }
   variables_.unlock();
 }
@@ -293,25 +296,32 @@ bool tells_nodes(const CallTarget& target) noexcept {
          (executor.options.logger && !target.graph().marks.results.empty());
 }
 
-/// The arrays of the marked nodes; empty where the call tells none.
-std::vector<Array> marked_arrays(const CallTarget& target, CallResults& results) {
+/// The arrays of the marked nodes; none where the call tells none.
+std::optional<std::vector<Array>> marked_arrays(const CallTarget& target, CallResults& results) {
+  if (!tells_nodes(target)) return {};
   std::vector<Array> marked;
-  if (!tells_nodes(target)) return marked;
   for (const std::size_t number : target.graph().marks.results)
     marked.push_back(results.arrays()[number].copy());
   return marked;
 }
 
-/// One attempt at a call. Returns the marked nodes.
-std::vector<Array> attempt(const CallTarget& target, const PassedArguments& passed,
-                           const OtherArguments& others, VariableSnapshot& variables,
-                           executors::Sink& sink) {
+/// The side parameters, set by the hook, and room for variables.
+OtherArguments others_of(const CallTarget& target) {
+  const CompiledGraph& graph = target.graph();
+  if (graph.parameters.size() == graph.num_arguments) return {};
+  return SideHook::ask(target);
+}
+
+/// One attempt at a call. Returns the marked nodes, see marked_arrays().
+std::optional<std::vector<Array>> attempt(const CallTarget& target, const PassedArguments& passed,
+                                          const OtherArguments& others, VariableSnapshot& variables,
+                                          executors::Sink& sink) {
   const CallArguments arguments(target, passed, others);
   const Donation donation(arguments);
   const LaunchWay way = way_of(target, arguments, donation);
   CallResults results(target, arguments, donation, way);
   Launch launch(target, arguments, donation, way, results, variables);
-  std::vector<Array> marked = marked_arrays(target, results);
+  auto marked = marked_arrays(target, results);
   give(results, target.graph(), sink);
   launch.submit();
   return marked;
@@ -354,7 +364,7 @@ std::shared_ptr<const Recorded> recorded(const CallTarget& target, const CallArg
 }  // namespace
 
 void call(const CallTarget& target, const PassedArguments& passed, executors::Sink& sink) {
-  OtherArguments others = SideHook::ask(target);
+  OtherArguments others = others_of(target);
   const auto marked = [&] {
     while (true) {
       VariableSnapshot variables(target.graph(), others);
@@ -365,15 +375,15 @@ void call(const CallTarget& target, const PassedArguments& passed, executors::Si
       }
     }
   }();
-  if (!tells_nodes(target)) return;
+  if (!marked) return;
   const ExecutorState::UserCode inside(target.executor);
-  target.executor.tell(target.graph(), marked);
+  target.executor.tell(target.graph(), *marked);
 }
 
 void record(const CallTarget& target, const PassedArguments& passed, RecordingState& recording,
             executors::Sink& sink) {
   const CompiledGraph& graph = target.graph();
-  OtherArguments others = SideHook::ask(target);
+  OtherArguments others = others_of(target);
   const VariableSnapshot variables(graph, others);
   const CallArguments arguments(target, passed, others);
   for (const CompiledGraph::VariableUse& use : graph.variables) {

@@ -93,14 +93,12 @@ OtherArguments SideHook::ask(const CallTarget& target) {
   return others;
 }
 
-VariableSnapshot::VariableSnapshot(const CompiledGraph& graph, OtherArguments& others)
-    : graph_(graph) {
-  if (graph.variables.empty()) return;
+void VariableSnapshot::read(OtherArguments& others) {
   const auto other = [&](std::size_t parameter) -> OtherArgument& {
-    return others[parameter - graph.num_arguments];
+    return others[parameter - graph_.num_arguments];
   };
   // Arrays of a refused attempt would count as handles below.
-  for (const CompiledGraph::VariableUse& use : graph.variables) {
+  for (const CompiledGraph::VariableUse& use : graph_.variables) {
     for (std::size_t k = 0; k < use.variable->types.size(); ++k)
       other(use.first_parameter + k).array.reset();
     seen_.push_back({.variable = use.variable.get()});
@@ -113,7 +111,7 @@ VariableSnapshot::VariableSnapshot(const CompiledGraph& graph, OtherArguments& o
     each.changes = each.variable->changes;
     each.looks = each.variable->looks;
   }
-  for (const CompiledGraph::VariableUse& use : graph.variables) {
+  for (const CompiledGraph::VariableUse& use : graph_.variables) {
     for (std::size_t k = 0; k < use.variable->arrays.size(); ++k) {
       const Array& array = use.variable->arrays[k];
       // The update is in place where no other handle can reach the array.
@@ -122,7 +120,7 @@ VariableSnapshot::VariableSnapshot(const CompiledGraph& graph, OtherArguments& o
       const bool alone = state.use_count() == 1 && buffer.use_count() == 1;
       const bool whole = array.num_bytes() == buffer->bytes;
       const std::size_t parameter = use.first_parameter + k;
-      const bool donated = use.first_result && graph.may_take(*use.first_result + k, parameter) &&
+      const bool donated = use.first_result && graph_.may_take(*use.first_result + k, parameter) &&
                            alone && whole && !buffer->borrowed && buffer->constant.empty();
       other(parameter) = {array, donated};
       if (donated) std::ranges::find(seen_, use.variable.get(), &Seen::variable)->donated = true;

@@ -35,7 +35,9 @@ class VariableSnapshot {
  public:
   /// Reads the arrays of all variables into `others`: the locks are held together, without a wait
   /// in between. Throws unavailable in a forked child.
-  VariableSnapshot(const CompiledGraph& graph, OtherArguments& others);
+  VariableSnapshot(const CompiledGraph& graph, OtherArguments& others) : graph_(graph) {
+    if (!graph.variables.empty()) read(others);
+  }
   VariableSnapshot(const VariableSnapshot&) = delete;
   VariableSnapshot& operator=(const VariableSnapshot&) = delete;
 
@@ -52,6 +54,8 @@ class VariableSnapshot {
   [[nodiscard]] bool is_outdated() noexcept;
 
  private:
+  void read(OtherArguments& others);
+
   /// The state in which the call read a variable.
   struct Seen {
     VariableState* variable;
