@@ -6,10 +6,10 @@
 // looking worker passes this duty on when it finds an item or goes to sleep. Any two accesses that
 // could miss each other are seq_cst:
 //
-//   adds:      ready_ += 1                 ends its look:  looking_ -= 1
-//              looking_ or no sleepers_?                   ready_ > 0, no other looks: wake a
-//              sleeper if not, wake a sleeper:     sleeps:         sleepers_ += 1, raise its flag
-//              lower flag, sleepers_ -= 1                  ready_ > 0? lower flag, sleepers_ -= 1
+//   adds:      ready_ += 1                ends its look: looking_ -= 1
+//              looking_ or no sleepers_?                 ready_ > 0, no other looks: wake one
+//              if not, wake a sleeper:    sleeps:        sleepers_ += 1, raise its flag
+//              lower flag, sleepers_ -= 1                ready_ > 0? lower flag, sleepers_ -= 1
 //
 // Every sleeper has a flag. The thread that lowers the flag takes the sleeper off the count, and
 // wakes the flag's owner unless it is the owner. A sleeper is counted before it raises its flag,

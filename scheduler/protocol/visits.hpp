@@ -60,8 +60,7 @@ class Visits {
 
  private:
   static constexpr std::uint64_t all = ~std::uint64_t{0} >> (64 - places);
-  static constexpr std::uint64_t visit = std::uint64_t{1}
-                                         << 20;  // exceeds the number of visitors inside
+  static constexpr std::uint64_t visit = std::uint64_t{1} << 20;  // exceeds the visitors inside
   struct Count {
     /// The number of visitors inside, plus `visit` for every visit ever begun.
     alignas(tuning::line_bytes) typename Env::template atomic<std::uint64_t> word{0};
