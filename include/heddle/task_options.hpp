@@ -66,9 +66,9 @@ struct SubmitOptions {
   /// With `contain`: the event ends with the unchanged Status that the task returned or threw,
   /// rather than with a `device_failed` that names device and task; `cancelled` is no failure.
   bool own_status = false;
-  /// The task starts after these events, awaited in list order. The task is skipped
-  /// if one of the events failed, or would wait for the task; the skip then comes at once, while
-  /// later events may still be pending. The device continues (S8).
+  /// The task starts after these events, awaited in list order. The task is skipped if one of the
+  /// events failed, or would wait for the task; the skip then comes at once, while later events may
+  /// still be pending. The device continues (S8).
   std::vector<Event> after{};
   /// The place named by a device that records sites; unset: the place where the label was written.
   std::optional<std::source_location> site{};

@@ -24,7 +24,7 @@ struct SubmitAgainstPark : rl::test_suite<SubmitAgainstPark<mutation, omission>,
       return;
     }
     for (unsigned k = 0; k < 2; ++k) {
-      // Waits for both in turn; the second may come first, and a stale token costs a turn.
+      // Waits for both flags in turn; the second may come first, and a stale token costs a turn.
       while (nothing(k)) {
         bell.park();
         if (omission != Omission::recheck && !nothing(k)) {
