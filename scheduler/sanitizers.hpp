@@ -1,4 +1,4 @@
-// Which sanitizers look on, and what keeps them from false alarms. Any thread.
+// Detects the active sanitizers, and prevents their false alarms. Any thread.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -27,8 +27,9 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 
 namespace heddle::sched {
 
-/// ThreadSanitizer overlooks plain accesses of this thread meanwhile, and still sees the atomic
-/// ones: for code that orders by standalone fences, which it does not understand.
+/// During its lifetime, ThreadSanitizer ignores plain accesses of this thread, and still sees
+/// atomic accesses: for code ordered by standalone fences, which ThreadSanitizer does not
+/// understand.
 class OrderedByFences {
  public:
   OrderedByFences() noexcept {

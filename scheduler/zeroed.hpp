@@ -1,5 +1,5 @@
-// An array whose elements begin as zero bytes, in pages that the system gives as they are touched:
-// what is never used costs nothing. Its owner sees to threads.
+// An array whose elements begin as zero bytes, in pages that the system provides on first touch:
+// untouched pages cost no memory. The owner is responsible for thread-safety.
 #pragma once
 
 #include <sys/mman.h>
@@ -14,8 +14,8 @@
 
 namespace heddle::sched {
 
-/// For types that zero bytes are a good start for. Their destructors are not called: whoever owns
-/// the array leaves nothing in it to destroy.
+/// For types with zero bytes as a valid initial state. Destructors of elements are not called: the
+/// array's owner leaves no members to destroy.
 template <class T>
 class ZeroedArray {
  public:
@@ -26,7 +26,7 @@ class ZeroedArray {
     if (pages == MAP_FAILED) throw std::bad_alloc();
     first_ = static_cast<T*>(pages);
 #ifdef HEDDLE_ASAN
-    __lsan_register_root_region(first_, bytes_);  // what tasks hold is not leaked
+    __lsan_register_root_region(first_, bytes_);  // memory held by tasks is not leaked
 #endif
   }
   ~ZeroedArray() {

@@ -1,5 +1,5 @@
-// What Scheduler::submit_any() makes of a callable: a task on a device of the scheduler's own,
-// which is free for the next one as it ends.
+// The parts of Scheduler::submit_any(): the task made of a callable, and the task's lease of a
+// device of the scheduler, which is free for the next task once this task ends.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ struct AnyPlace;
 #pragma GCC visibility push(default)
 namespace heddle::sched {
 
-/// A task's hold on such a device, which does not keep that: it is free again when this is gone.
-/// Any thread.
+/// A task's lease of a device. The lease does not keep the device alive; its destruction frees the
+/// device for another task. Any thread.
 class AnyLease {
  public:
   AnyLease() noexcept = default;
@@ -34,7 +34,7 @@ class AnyLease {
   std::shared_ptr<AnyPlace> place_;
 };
 
-/// Where a task goes, or why nowhere.
+/// The device that a task goes to, or the reason for a refusal.
 struct AnyGrant {
   std::optional<TaskDevice> device{};
   AnyLease lease{};

@@ -1,6 +1,6 @@
-// Status, Error and the error codes: how every floor of heddle says that something went wrong.
-// Every function here may be called from any thread. Whatever a Status or Error consists of is the
-// library's own code and data, so that they outlive the plugin that made them.
+// Status, Error and the error codes: how every floor of heddle reports failures. Every function
+// here may be called from any thread. The code and data of a Status or Error are the library's own,
+// so both outlive the plugin that made them.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +21,15 @@ namespace heddle {
 /// The kind of a failure, coarse enough to act on. Stable: values are never reused.
 enum class ErrorCode : std::uint8_t {
   ok = 0,
-  invalid_argument,     ///< the call itself is wrong, whatever the state
-  failed_precondition,  ///< the call is fine, the state of its object is not (finalised, closed,
-                        ///< own ticket)
-  not_found,            ///< a named thing does not exist (tensor in a context, host storage)
-  unavailable,     ///< cannot be had here or now (backend not built in, forked child, shut down)
+  invalid_argument,     ///< the call itself is wrong, in any state
+  failed_precondition,  ///< the object's state forbids the call (finalised, closed, own ticket)
+  not_found,            ///< a named object does not exist (tensor in a context, host storage)
+  unavailable,     ///< not available here or now (backend not built in, forked child, shut down)
   exhausted,       ///< a bound was reached: queue slots, memory
   deadline,        ///< a time limit passed first
-  compile_failed,  ///< a compiler refused or died; one that hangs gives `deadline`
+  compile_failed,  ///< a compiler refused or died; a hanging compiler gives `deadline`
   device_failed,   ///< a task on a device failed; the device is poisoned
-  cancelled,       ///< ended before it ran, or its wait did, because somebody asked it to
+  cancelled,       ///< ended before running, or its wait ended, because of a request
   internal,        ///< heddle's own fault
 };
 
@@ -44,25 +43,26 @@ constexpr std::string_view name(ErrorCode code) noexcept {
   return at < std::size(names) ? names[at] : std::string_view("unknown");
 }
 
-/// A code, a message that names the culprit, where in heddle it was raised, and what caused it.
+/// A code, a message that names the culprit, the place in heddle that raised the failure, and the
+/// cause.
 ///
-/// An ok Status is one null pointer; copying a failed one shares its text, so a Status may be kept
-/// by a device, by each of its events and by every waiter. Immutable, hence safe to share between
-/// threads. Causes may form a chain of any length: no function here nests as deep.
+/// An ok Status is one null pointer; copies of a failed Status share the text, so a device, its
+/// events and every waiter may keep the Status. Immutable, hence safe to share between threads.
+/// Causes may form a chain of any length: no function here recurses along the chain.
 class Status {
  public:
   Status() noexcept = default;
 
-  /// Never throws: when there is no memory to keep the text, the code survives, with the message
-  /// "out of memory".
+  /// Never throws: without memory for the text, the code survives, with the message "out of
+  /// memory".
   Status(ErrorCode code, std::string message, Status cause = {},
          std::source_location where = std::source_location::current()) noexcept
       : Status(code, [&message] { return std::move(message); }, std::move(cause), where) {}
   Status(ErrorCode code, const char* message, Status cause = {},
          std::source_location where = std::source_location::current()) noexcept
       : Status(code, [message] { return message; }, std::move(cause), where) {}
-  /// With the text that `make` returns, so that nothing is thrown where there is no memory to make
-  /// it either.
+  /// With the text that `make` returns; does not throw either if there is no memory to make the
+  /// text.
   template <class Make>
     requires std::is_invocable_r_v<std::string, const Make&>
   Status(ErrorCode code, const Make& make, Status cause = {},
@@ -74,12 +74,12 @@ class Status {
   [[nodiscard]] bool ok() const noexcept { return detail_ == nullptr; }
   explicit operator bool() const noexcept { return ok(); }
   [[nodiscard]] ErrorCode code() const noexcept { return detail_ ? detail_->code : ErrorCode::ok; }
-  /// The message alone, without code and causes; empty when ok.
+  /// The message without code and causes; empty when ok.
   [[nodiscard]] std::string_view message() const noexcept {
     return detail_ ? std::string_view(detail_->message) : std::string_view();
   }
-  /// The place in heddle that raised it. Where a task was submitted, when recorded, is in the
-  /// message.
+  /// The place in heddle that raised the failure. The place of a task's submission, when recorded,
+  /// is in the message.
   [[nodiscard]] std::source_location where() const noexcept {
     return detail_ ? detail_->where : std::source_location();
   }
@@ -89,27 +89,27 @@ class Status {
     if (detail_) inner.detail_ = detail_->cause;
     return inner;
   }
-  /// The exception that a user's callable threw, when that is what failed; else null.
+  /// The exception of a user's callable, if the failure came from an exception; otherwise null.
   [[nodiscard]] std::exception_ptr exception() const noexcept {
     return detail_ ? detail_->exception : nullptr;
   }
-  /// A copy that carries the user's exception, so that a host can rethrow it.
+  /// A copy that carries the user's exception, which lets a host rethrow the exception.
   [[nodiscard]] Status with_exception(std::exception_ptr exception) const noexcept;
-  /// The innermost cause: what a user has to mend.
+  /// The innermost cause: the failure that a user must fix.
   [[nodiscard]] Status root() const noexcept {
     Status root = *this;
     if (detail_ && detail_->root) root.detail_ = detail_->root;
     return root;
   }
-  /// The number of causes behind this one, one behind the other. Failures that go from device to
-  /// device have 64 at most: a longer chain is cut down to its root, and grows from there.
+  /// The length of the chain of causes. A failure passed from device to device has at most 64
+  /// causes: a longer chain is cut down to its root, and grows again from there.
   [[nodiscard]] std::size_t causes() const noexcept { return detail_ ? detail_->causes : 0; }
 
-  /// "code: message" and one line "  cause: ..." for each cause. A long chain is cut: the first few
-  /// causes, how many are left out, and the innermost.
+  /// "code: message" and one line "  cause: ..." per cause. A long chain is cut: the first few
+  /// causes, the number of causes left out, and the innermost cause.
   [[nodiscard]] std::string to_string() const;
 
-  /// Same code and text (causes included); two ok statuses are equal.
+  /// True if codes and texts are the same (causes included); two ok statuses are equal.
   bool operator==(const Status& other) const noexcept;
 
  private:
@@ -118,7 +118,7 @@ class Status {
     std::string message;
     std::source_location where;
     std::shared_ptr<const Detail> cause{};
-    std::shared_ptr<const Detail> root{};  // the innermost cause; null: this one
+    std::shared_ptr<const Detail> root{};  // the innermost cause; null: this status itself
     std::size_t causes = 0;
     std::exception_ptr exception{};
     Detail* next_to_free = nullptr;
@@ -133,8 +133,8 @@ class Status {
   std::shared_ptr<const Detail> detail_;
 };
 
-/// What the throwing floors (jit, runtime, public C++ API) throw: a Status plus what was being
-/// done.
+/// The exception of the throwing floors (jit, runtime, public C++ API): a Status and the operation
+/// that failed.
 class Error : public std::exception {
  public:
   explicit Error(Status status);
@@ -154,7 +154,7 @@ class Error : public std::exception {
   std::string text_;
 };
 
-/// Throws Error when `status` is a failure: the border between the two error regimes.
+/// Throws Error if `status` is a failure: the border between the two error regimes.
 void throw_if_failed(const Status& status);
 
 }  // namespace heddle

@@ -1,4 +1,5 @@
-// Tasks: their names, how a queue keeps them, and what ends those that end later than they return.
+// Tasks: their names, their representation in a queue, and the completion of tasks that end later
+// than they return.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@ class TicketGuard;
 #pragma GCC visibility push(default)
 namespace heddle::sched {
 
-/// A task's name: errors, traces and snapshots show it. Copies a pointer: the text must live for
-/// ever, as a string literal does. A local buffer does not; intern() keeps a copy of its text.
+/// A task's name, shown in errors, traces and snapshots. Copies a pointer: the text must live for
+/// ever, as a string literal does. The text of a local buffer does not; intern() keeps a copy.
 class Label {
  public:
   template <std::size_t N>
@@ -32,7 +33,7 @@ class Label {
   [[nodiscard]] static Label intern(std::string_view text,
                                     std::source_location site = std::source_location::current());
   [[nodiscard]] constexpr const char* c_str() const noexcept { return text_; }
-  /// Where it was written: that of submit("step", ...) is the submission's.
+  /// The place where the label was written: for submit("step", ...), the place of the submission.
   [[nodiscard]] constexpr const std::source_location& site() const noexcept { return site_; }
 
  private:
@@ -46,38 +47,40 @@ class Label {
 /// Callables up to this many bytes are kept in the queue itself: submitting them allocates nothing.
 inline constexpr std::size_t task_bytes_max = 48;
 
-/// How a queue slot handles the callable in it.
+/// How a queue slot handles its callable.
 struct TaskOps {
-  void (*construct)(void* to, void* from) noexcept;  ///< from what was given to submit()
-  /// true: it ended well, and the callable is destroyed. false: `failure` says why; so does what it
-  /// throws.
+  void (*construct)(void* to, void* from) noexcept;  ///< from the argument of submit()
+  /// true: the callable succeeded and is destroyed. false: it failed, and `failure` gives the
+  /// reason; an exception also means failure.
   bool (*run)(void* callable, Status& failure);
-  void (*destroy)(void* callable) noexcept;  ///< unless run() did
-  /// Null: the task ends as run() returns. Else run() only issues it and destroys nothing: once it
-  /// has ended, this makes of what was reported how it ended.
+  void (*destroy)(void* callable) noexcept;  ///< unless run() destroyed it
+  /// Null: the task ends when run() returns. Otherwise run() only issues the task and does not
+  /// destroy the callable; once the task has ended, finish() turns the reported status into the
+  /// task's status.
   Status (*finish)(void* callable, Status reported) noexcept = nullptr;
-  /// Called in the place of run(), in the task's turn, for a task that is not to run; destroy()
-  /// follows. Null: nothing is called.
+  /// Called instead of run(), in the task's turn, for a task that must not run; destroy() follows.
+  /// Null: no call.
   void (*pass_over)(void* callable) noexcept = nullptr;
 };
 
 /// Ends one task, from any thread, once: when the I/O, the driver or the peer that the task waits
-/// for says so. It belongs to the task that was given it, and keeps the task's device (not its
-/// handles). Dropped without a word, it ends the task as failed. In a forked child it ends nothing.
+/// for reports the end. A Completion belongs to the task that received it, and keeps the task's
+/// device alive (not the device's handles). A Completion destroyed without a call of end() ends the
+/// task as failed. In a forked child a Completion ends no task.
 class Completion {
  public:
   Completion(Completion&& other) noexcept : core_(std::move(other.core_)), ticket_(other.ticket_) {}
-  /// The task of the one that is overwritten fails, as by its destructor.
+  /// The task of the overwritten Completion fails, as by its destructor.
   Completion& operator=(Completion&& other) noexcept;
   ~Completion();
 
-  /// The task has ended; not ok: it failed, or, with `cancelled` after a stop request, was
-  /// cancelled. What follows from that (ends in ticket order, callbacks, waits, the destructor of
-  /// the task) happens here, unless another thread is at it already: it then goes on with this.
-  /// A callback that waits there holds up this thread and the ends that come after. Gives
-  /// failed_precondition when it ended its task before, or was moved from.
+  /// The task has ended; a status that is not ok: the task failed or, for `cancelled` after a stop
+  /// request, was cancelled. The consequences (ends in ticket order, callbacks, waits, the
+  /// destructor of the task) happen in this call, unless another thread is already processing ends
+  /// and continues with this end. A callback that waits there delays this thread and the later
+  /// ends. Returns failed_precondition if the Completion ended its task before, or was moved from.
   Status end(Status status = {}) noexcept;
-  /// Whether its task has yet to be ended; false also for one that was moved from.
+  /// Whether the task has yet to be ended; false also for a moved-from Completion.
   [[nodiscard]] bool pending() const noexcept { return core_ != nullptr; }
 
  private:
@@ -87,7 +90,7 @@ class Completion {
   friend class TicketGuard;
   Completion(std::shared_ptr<DeviceCore> core, std::uint64_t ticket) noexcept
       : core_(std::move(core)), ticket_(ticket) {}
-  /// Ends the task that is being issued on this thread.
+  /// The Completion of the task that is being issued on this thread.
   [[nodiscard]] static Completion of_running_task() noexcept;
 
   std::shared_ptr<DeviceCore> core_;

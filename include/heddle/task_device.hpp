@@ -1,6 +1,5 @@
-// TaskDevice: a queue of tasks that run in order; how tasks are submitted to it, and what can be
-// asked of it. Every function may be called from any thread, tasks included, unless it says
-// otherwise.
+// TaskDevice: a queue of tasks that run in order; submission of tasks, and queries. Every function
+// may be called from any thread, tasks included, unless its comment says otherwise.
 #pragma once
 
 #include <chrono>
@@ -34,58 +33,59 @@ namespace heddle {
 
 namespace sched {
 
-/// Tasks by how they ended, and what the worker did. While a device is idle, submitted = done +
-/// failed + skipped + cancelled.
+/// Tasks by end, and the worker's activity. While a device is idle, submitted = done + failed +
+/// skipped + cancelled.
 struct Counters {
   std::uint64_t submitted = 0, done = 0, failed = 0, skipped = 0, cancelled = 0;
-  std::uint64_t parks = 0, wakes = 0;  ///< times its worker slept for want of work, and woke
-  std::uint64_t spins = 0;  ///< times its worker ran out of work, and got some before it parked
-  /// The most tasks that were outstanding at once; maxima below 16 may have passed unseen.
+  std::uint64_t parks = 0, wakes = 0;  ///< times its worker slept for lack of work, and woke
+  std::uint64_t spins = 0;  ///< times its worker ran out of work, and got work before it parked
+  /// The most tasks outstanding at once; maxima below 16 may have been missed.
   std::uint64_t queue_max = 0;
 };
 
-/// What a device is at, for people and watchdogs (S17).
+/// The current state of a device, for people and watchdogs (S17).
 struct Snapshot {
   std::string device;
-  std::uint64_t id = 0;              ///< TaskDevice::id()
-  std::uint64_t queued = 0;          ///< tasks that have not ended
-  std::uint64_t in_flight = 0;       ///< those of them that began, on devices with tasks in flight
+  std::uint64_t id = 0;      ///< TaskDevice::id()
+  std::uint64_t queued = 0;  ///< tasks that have not ended
+  /// of the queued tasks, begun ones, on devices with tasks in flight
+  std::uint64_t in_flight = 0;
   std::string running;               ///< label of the running task; empty when none
-  std::uint64_t running_ticket = 0;  ///< the first that has not ended; 0 when idle
-  /// The time that it has run, at most: a worker reads the clock once for several tasks in a row,
-  /// so those right before it may count in.
+  std::uint64_t running_ticket = 0;  ///< the first ticket that has not ended; 0 when idle
+  /// The running time, at most: a worker reads the clock once for several tasks in a row, so the
+  /// tasks right before the running task may be included.
   std::chrono::nanoseconds running_for{0};
-  /// Of a task in parts the earliest that runs: "part 4 of 10, indices [30, 40)"; empty: none.
+  /// The earliest running part of a task in parts: "part 4 of 10, indices [30, 40)"; empty: none.
   std::string part;
-  std::string waiting_for;  ///< the event it waits for; empty when none
-  /// What has to end that event: "device 'io'", or "the holder of timeline 'sensor'".
+  std::string waiting_for;  ///< the event that the device waits for; empty when none
+  /// The party that must end that event: "device 'io'", or "the holder of timeline 'sensor'".
   std::string signaller;
   std::chrono::nanoseconds waiting_time{0};
-  bool overdue = false;          ///< in a watchdog's report: what exceeds the limit
+  bool overdue = false;          ///< in a watchdog's report: true if the limit is exceeded
   std::uint64_t recoveries = 0;  ///< times that recover() cleared a failure
   Status status;
   Counters counters;
   [[nodiscard]] std::string to_string() const;
 };
 
-/// One in-order timeline of tasks and what runs them. A shared handle: the last one closes the
-/// device, letting accepted tasks end first (bounded by drain_max), except inside one of its own
-/// tasks, in a callback on the thread that would tell of their ends, and after a shutdown() that
-/// timed out, where it never waits. A handle that was moved from is empty: what is asked of it is
-/// failed_precondition, its name "(empty handle)", its numbers are 0.
+/// One in-order timeline of tasks and the threads that run the tasks. A shared handle: the last
+/// handle closes the device, after letting accepted tasks end (bounded by drain_max). The last
+/// handle never waits inside one of the device's own tasks, in a callback on the thread that would
+/// report the ends of the tasks, and after a shutdown() that timed out. A moved-from handle is
+/// empty: requests give failed_precondition, its name is "(empty handle)", its numbers are 0.
 ///
-/// A failure counts as seen once status(), await() or an event told it to somebody, or once it is
-/// the cause of a failure elsewhere. One that was not seen goes to the log, once, when its device
-/// closes or the process exits.
+/// A failure counts as seen once status(), await() or an event reported it to a caller, or once it
+/// is the cause of a failure elsewhere. A failure that was not seen goes to the log, once, when its
+/// device closes or the process exits.
 class TaskDevice {
  public:
   using Clock = Event::Clock;
 
-  /// Submits a task that calls `f()`, which returns void or Status; a failed Status or anything
-  /// thrown fails the task. `f` must have a destructor that does not throw; what copying or moving
-  /// it throws goes to the caller, and nothing was submitted. A refused submission gives an event
-  /// that says so (accepted() is false). Takes no lock, no memory for callables of up to 48 bytes,
-  /// and makes a system call only to wake a sleeping worker (S3).
+  /// Submits a task that calls `f()`, which returns void or Status; a failed Status or any
+  /// exception fails the task. The destructor of `f` must not throw; exceptions from copying or
+  /// moving `f` go to the caller, and no task is then submitted. A refused submission returns an
+  /// event with the refusal (accepted() is false). Takes no lock, allocates no memory for callables
+  /// of up to 48 bytes, and makes a system call only to wake a sleeping worker (S3).
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&>
   Event submit(Label label, F&& f) const {
@@ -97,12 +97,12 @@ class TaskDevice {
     return submit_any(label, std::forward<F>(f), options);
   }
 
-  /// Submits a task that ends later than it returns: `f(completion)` begins something; the task
-  /// ends when its Completion says so, or is dropped. Until then `f` is kept, and the device goes
-  /// on with up to DeviceOptions::in_flight such tasks, which end in ticket order; a task without a
-  /// Completion begins when all before it have ended. When `f` fails, the task has failed, and ends
-  /// once the Completion is gone. A task behind one that failed is skipped, though it may have
-  /// begun. Refused as failed_precondition where `in_flight` is 0.
+  /// Submits a task that ends later than it returns: `f(completion)` begins an operation; the task
+  /// ends when its Completion says so, or is dropped. Until then `f` is kept, and the device
+  /// continues with up to DeviceOptions::in_flight such tasks, which end in ticket order; a task
+  /// without a Completion begins when every task before it has ended. When `f` fails, the task has
+  /// failed, and ends once the Completion is gone. A task behind a failed task is skipped, even if
+  /// the later task has begun. Refused as failed_precondition where `in_flight` is 0.
   template <class F>
     requires(!std::is_invocable_v<std::decay_t<F>&> &&
              std::is_invocable_v<std::decay_t<F>&, Completion>)
@@ -111,17 +111,18 @@ class TaskDevice {
   }
 
   /// Submits a task in parts: `f(from, to)` is called, in ascending order, for ranges [from, to)
-  /// that make up [0, count), each index being in one: by the thread that runs the device's tasks
-  /// and, at once, by others of the scheduler (SchedulerOptions::width). `f` is called as const,
-  /// from several threads, and returns void or Status. The first part that fails fails the task,
-  /// which names it; later parts that have not begun are left out, as all are after a stop request.
-  /// Then the task ends, once those that began have. A slow thread holds up the part that it has.
+  /// that partition [0, count): by the thread that runs the device's tasks and, at the same time,
+  /// by other threads of the scheduler (SchedulerOptions::width). `f` is called as const, from
+  /// several threads, and returns void or Status. The first failed part fails the task, whose
+  /// status names the part; later parts that have not begun are left out, and so is every part not
+  /// begun at a stop request. The task ends once the begun parts have ended. A slow thread delays
+  /// only the part that it holds.
   ///
-  /// A part is inside the task (this_task), and waits for no event: failed_precondition. Refused as
-  /// invalid_argument: a grain of 0, an empty `f`. Takes no memory for callables of up to 32 bytes.
-  /// Parts run one after the other in mode manual, and where other parts already have the threads;
-  /// so does what a part submits. In a simulation the seed decides which of `width` begun parts
-  /// goes first, and what other devices do between them.
+  /// A part is inside the task (this_task), and must not wait for events: failed_precondition.
+  /// Refused as invalid_argument: a grain of 0, an empty `f`. Allocates no memory for callables of
+  /// up to 32 bytes. Parts run one after another in mode manual, and where other parts already
+  /// occupy the threads, including tasks in parts that a part submits. In a simulation the seed
+  /// decides which of `width` begun parts goes first, and the turns of other devices between parts.
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>&, std::size_t, std::size_t>
   Event submit_parallel(Label label, std::size_t count, F&& f,
@@ -140,16 +141,17 @@ class TaskDevice {
                       options.submit);
   }
 
-  /// An event that is done once all that was submitted before has ended, and has the status of the
-  /// last of it: after a recovery, until something is submitted anew, that of what failed before.
+  /// An event that is done once every task submitted before has ended, with the status of the last
+  /// of these tasks: after a recovery and until the next submission, the status of the earlier
+  /// failure.
   [[nodiscard]] Event record() const noexcept;
-  /// The device waits for `event` before its next task; a failed event poisons it, and so does one
-  /// that would wait, through other devices, for this one (failed_precondition). Done events and
-  /// its own cost no task (S8).
+  /// The device waits for `event` before its next task. A failed event poisons the device, and so
+  /// does an event that would wait, through other devices, for this device (failed_precondition).
+  /// Done events and the device's own events cost no task (S8).
   Event wait(const Event& event) const noexcept;
 
-  /// Blocks until all that was submitted before the call has ended; then the device's status (S6).
-  /// Inside one of its own tasks: failed_precondition.
+  /// Blocks until every task submitted before the call has ended; returns the device's status (S6).
+  /// Inside one of the device's own tasks: failed_precondition.
   Status await() const noexcept;
   Status await_for(std::chrono::nanoseconds timeout) const noexcept;
   Status await_until(Clock::time_point deadline) const noexcept;
@@ -157,19 +159,19 @@ class TaskDevice {
 
   /// ok, or the failure that poisoned the device.
   [[nodiscard]] Status status() const noexcept;
-  /// After a failure: ends what is queued as skipped, and takes new tasks (S11). If nobody has
-  /// seen the failure, the log tells it. Not from its own tasks.
+  /// After a failure: ends the queued tasks as skipped, and takes new tasks (S11). A failure that
+  /// no caller has seen goes to the log. Must not be called from the device's own tasks.
   Status recover() const noexcept;
-  /// Ends queued tasks as cancelled; the running one sees its stop token (S12).
+  /// Ends queued tasks as cancelled; the running task sees its stop token (S12).
   void cancel_pending() const noexcept;
   /// Refuses new work, lets accepted tasks end until the deadline, then cancels; joins the worker
-  /// (S13). `deadline` when a running task did not stop in time: it is left to end by itself, with
-  /// its thread and what it uses, and the log says when it has. Nobody waits for it any more: the
-  /// handles of this device and of its scheduler go at once. A failure of the device that nobody
-  /// has seen by then goes to the log. It may take 100 ms beyond the deadline, which cancelled
-  /// tasks have to heed their stop token. Inside one of its own tasks, or in a callback on the
-  /// thread that would tell of their ends: failed_precondition, and it takes no new tasks from then
-  /// on all the same.
+  /// (S13). Returns `deadline` if a running task did not stop in time: the task is left to end by
+  /// itself, with its thread and the objects that it uses, and the log reports its end. No call
+  /// waits for the task any more: the handles of this device and of its scheduler are released at
+  /// once. A failure of the device that no caller has seen by then goes to the log. The call may
+  /// take 100 ms beyond the deadline, the time for cancelled tasks to heed their stop token. Inside
+  /// one of the device's own tasks, or in a callback on the thread that would report the ends of
+  /// the tasks: failed_precondition; even then the device takes no new tasks from then on.
   Status shutdown(std::chrono::nanoseconds timeout) const noexcept;
 
   [[nodiscard]] const std::string& name() const noexcept;
@@ -208,21 +210,21 @@ class TaskDevice {
                          std::is_object_v<std::remove_reference_t<F>>) {
       return submit_from<Callable, F>(label, f, options...);
     } else {
-      // What may throw comes first: a place in the queue cannot be handed back.
+      // Operations that may throw come first: a place in the queue cannot be returned.
       Callable made(std::forward<F>(f));
       return submit_from<Callable, Callable>(label, made, options...);
     }
   }
 
-  /// Builds the callable where it will run, once there is a place for it. `From` is as submit()
-  /// deduced it: F, or F& for what is to be copied.
+  /// Builds the callable where it will run, once there is a place for it. `From` is the type
+  /// deduced by submit(): F, or F& for a callable to be copied.
   template <class Callable, class From, class... Options>
   Event submit_from(Label label, std::remove_reference_t<From>& from,
                     const Options&... options) const {
     if constexpr (sizeof...(Options) == 0) {
       if (DeviceCore* const core = core_.get(); core != nullptr) [[likely]] {
         if (const Slot slot = reserve(*core); slot.callable != nullptr) [[likely]] {
-          const Event::Place place = place_;  // first: the task may drop this very handle
+          const Event::Place place = place_;  // first: the task may drop this handle
           ::new (slot.callable) Callable(static_cast<From&&>(from));
           publish(*core, slot, label.c_str(), ops<Callable, From>);
           return Event(place, slot.ticket);
@@ -248,7 +250,7 @@ class TaskDevice {
     }
   };
 
-  /// What a task returns, and whether it ends later.
+  /// The result type of a task, and whether the task ends later.
   template <class Callable>
   struct Called : std::invoke_result<Callable&, Completion> {
     static constexpr bool later = true;
@@ -299,20 +301,20 @@ class TaskDevice {
                                &destroy_callable<Callable>,
                                Called<Callable>::later ? &ended_as_reported : nullptr};
 
-  /// A ticket, and where its callable is to be built; small enough for registers.
+  /// A ticket, and the place where its callable is built; small enough for registers.
   struct Slot {
     void* callable;  ///< null: no ticket
     std::uint64_t ticket;
   };
-  // A submission in two short calls, while one thread submits and nothing is to be looked at. What
-  // calls them keeps its registers, and an event that nobody wants is never made.
+  // A submission in two short calls, while one thread submits and no check is needed. The caller of
+  // the two keeps its registers, and an unused event is never made.
   static Slot reserve(DeviceCore& core) noexcept;
   static void publish(DeviceCore& core, Slot slot, const char* label, const TaskOps& task) noexcept;
-  // All others.
+  // Every other submission.
   Event submit_task(Label label, const TaskOps& task, void* from) const noexcept;
   Event submit_task(Label label, const TaskOps& task, void* from,
                     const SubmitOptions& options) const noexcept;
-  /// Why it cannot be in parts; else what may help with them is there.
+  /// The reason why the task cannot run in parts; ok: the helpers for the parts are prepared.
   [[nodiscard]] Status prepare_parts(Label label, bool empty,
                                      const std::optional<std::size_t>& grain) const noexcept;
   static Event refuse(Status why) noexcept;
@@ -320,20 +322,20 @@ class TaskDevice {
   static Event refuse_empty() noexcept;
 
   std::shared_ptr<DeviceCore> core_;  // keeps the Handle; null: empty
-  Event::Place place_;                // where its events belong
+  Event::Place place_;                // the place of its events
 };
 
 /// A timeline that code outside the scheduler advances (S20): a driver's stream, the host's own
-/// I/O. A shared handle: when the last one goes, tickets that were never signalled end as failed. A
-/// handle that was moved from is empty: what it is asked for is refused as failed_precondition. One
-/// inherited by a forked child is `unavailable` there.
+/// I/O. A shared handle: when the last handle is destroyed, tickets that were never signalled end
+/// as failed. A moved-from handle is empty: requests are refused as failed_precondition. In a
+/// forked child an inherited handle is `unavailable`.
 class ExternalTimeline {
  public:
   explicit ExternalTimeline(std::string name);
   /// Reserves the next ticket: its event is done once signal() reaches it.
   Event next() noexcept;
-  /// Everything up to `ticket` has ended; `status` is the end of `ticket` itself. Tickets that were
-  /// never handed out, or have ended, are invalid_argument.
+  /// Every ticket up to `ticket` has ended; `status` is the end of `ticket` itself. Tickets that
+  /// were never handed out, or have ended, are invalid_argument.
   Status signal(std::uint64_t ticket, Status status = {}) noexcept;
   [[nodiscard]] const std::string& name() const noexcept;
 

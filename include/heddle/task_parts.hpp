@@ -1,4 +1,5 @@
-// Tasks in parts: what a queue keeps of a callable that is given index ranges, and what runs it.
+// Tasks in parts: the queue's representation of a callable that receives index ranges, and the
+// function that runs its parts.
 #pragma once
 
 #include <concepts>
@@ -11,17 +12,17 @@
 #pragma GCC visibility push(default)
 namespace heddle::sched {
 
-/// What runs a part of a task, and over which indices: [0, count).
+/// The function that runs a part of a task, and the indices: [0, count).
 struct Parts {
   std::size_t count;
-  std::size_t grain;  ///< indices of each part but the last; 0: by the scheduler's width
+  std::size_t grain;  ///< indices of every part but the last; 0: by the scheduler's width
   void* callable;
-  /// Of the part [from, to); from several threads at once. May throw.
+  /// Runs the part [from, to); called from several threads at once. May throw.
   Status (*run)(void* callable, std::size_t from, std::size_t to);
 };
 
-/// Runs all parts of the task that runs on the calling thread, which has no others; how the task
-/// ends.
+/// Runs the parts of the calling thread's current task, which must have no other parts. Returns the
+/// task's end.
 [[nodiscard]] Status run_parts(const Parts& parts);
 
 /// A task that runs `callable` in parts.
@@ -45,7 +46,7 @@ struct PartsTask {
   }
 };
 
-/// Whether there is nothing to call: a null pointer, an empty std::function.
+/// True for a null pointer or an empty std::function.
 template <class F>
 [[nodiscard]] bool is_empty(const F& f) {
   if constexpr (std::is_pointer_v<F>) {

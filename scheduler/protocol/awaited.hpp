@@ -1,4 +1,5 @@
-// What a task comes after. Four events need no memory beside the task's note. One thread at a time.
+// AwaitedList: the events that a task comes after. Four events need no memory beside the task's
+// note. One thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +16,11 @@ namespace heddle::sched {
 
 struct Awaited {
   Event event;
-  bool heeded = true;  ///< when it ended badly, the task is skipped
+  bool heeded = true;  ///< required: if the event ended badly, the task is skipped
 };
 
-/// Each event once; of those of one timeline that are not heeded, the last. Zero bytes are an empty
-/// list.
+/// Holds an event once, and from the events of one timeline that are not heeded (required) only the
+/// last. Zero bytes are an empty list.
 class AwaitedList {
  public:
   AwaitedList() = default;
@@ -34,7 +35,8 @@ class AwaitedList {
   }
   ~AwaitedList() = default;
 
-  /// Heeded where it is so once. Throws std::bad_alloc.
+  /// An event that was added several times is heeded if one of the calls says so. Throws
+  /// std::bad_alloc.
   void add(const Event& event, bool heeded) {
     for (Awaited& each : *this) {
       if (each.event.device_id() != event.device_id()) continue;
@@ -43,7 +45,7 @@ class AwaitedList {
         each.heeded = each.heeded || heeded;
         return;
       }
-      if (!heeded && ticket > event.ticket()) return;  // once `each` has ended, so has it
+      if (!heeded && ticket > event.ticket()) return;  // once `each` has ended, `event` has ended
       if (!each.heeded && ticket < event.ticket()) {
         each = {event, heeded};
         return;
@@ -62,7 +64,7 @@ class AwaitedList {
       ++count_;
     }
   }
-  /// Leaves the first `count`, which are there.
+  /// Keeps the first `count` entries, which must exist.
   void shrink(std::size_t count) noexcept {
     if (many_) {
       many_->erase(many_->begin() + static_cast<std::ptrdiff_t>(count), many_->end());
@@ -89,7 +91,7 @@ class AwaitedList {
 
  private:
   std::array<Awaited, 4> few_;
-  std::unique_ptr<std::vector<Awaited>> many_;  // all of them, where those are more
+  std::unique_ptr<std::vector<Awaited>> many_;  // every entry, once there are more than few_ holds
   std::size_t count_ = 0;
 };
 

@@ -1,15 +1,16 @@
-// Bias: a critical section that costs its one user two plain stores, until somebody else needs it;
-// from then on it is nobody's for good. (Biased locking as of Kawachiya, Koseki and Onodera, OOPSLA
-// 2002, with an asymmetric fence.)
+// Bias: a critical section that costs its only user two plain stores, until another thread needs
+// the section; from then on the bias belongs to no thread for good. (Biased locking as of
+// Kawachiya, Koseki and Onodera, OOPSLA 2002, with an asymmetric fence.)
 //
-//   owner: enter()                        revoker: revoke()
-//   busy_ = true                          owner_ = nobody
-//   light barrier                         heavy barrier
-//   owner_ still me? else busy_ = false   wait until busy_ is false
+//   owner: enter()                          revoker: revoke()
+//   busy_ = true                            owner_ = no thread
+//   light barrier                           heavy barrier
+//   owner_ still me? if not, busy_ = false  wait until busy_ is false
 //
-// By the barriers one of the two sees the other: no owner is inside once revoke() returns, and what
-// it did there is visible. Where barriers are not asymmetric, nobody owns it: entering would cost a
-// fence, as much as the locked access that it saves.
+// By the barriers at least one of the two threads sees the other: once revoke() returns, no owner
+// is inside, and the owner's accesses inside are visible. Where barriers are not asymmetric, no
+// thread becomes the owner: entering would cost a fence, as much as the locked access that a bias
+// saves.
 #pragma once
 
 #include <cstdint>
@@ -21,44 +22,44 @@ namespace heddle::sched {
 template <class Env = StdEnv>
 class Bias {
  public:
-  /// Inside, until leave(); false: the bias is not towards `me`. Numbers of threads are never
-  /// reused and at least 1; a thread without one, 0, is never inside.
+  /// true: the caller is inside until leave(); false: the bias is not towards `me`. Thread numbers
+  /// are at least 1 and never reused; a thread without a number passes 0, and never enters.
   [[nodiscard]] bool enter(std::uint64_t me) noexcept {
     // relaxed: validated below.
     if (owner_.load(std::memory_order_relaxed) != me) return false;
     // relaxed: pairs with the load in revoke(), by the barriers.
     busy_.store(true, std::memory_order_relaxed);
     Env::light_barrier();
-    // relaxed: pairs with the exchange in revoke(), by the barriers. Only `me` writes `me`.
+    // relaxed: pairs with the exchange in revoke(), by the barriers. Only thread `me` writes `me`.
     if (owner_.load(std::memory_order_relaxed) == me) [[likely]]
       return true;
     leave();
     return false;
   }
   void leave() noexcept {
-    // release: pairs with the acquire in revoke(): the thread that revokes sees all that was done
-    // inside.
+    // release: pairs with the acquire in revoke(): the revoker sees every access made inside.
     busy_.store(false, std::memory_order_release);
   }
 
-  /// Takes a bias that nobody had yet. Then enter() may succeed.
+  /// Claims a bias that no thread has claimed yet. Afterwards enter() may succeed.
   [[nodiscard]] bool claim(std::uint64_t me) noexcept {
-    // relaxed: a look that spares threads that come later the locked access.
+    // relaxed: a first look that saves later threads the locked access.
     if (!Env::asymmetric() || owner_.load(std::memory_order_relaxed) != unclaimed) return false;
     std::uint64_t none = unclaimed;
-    // relaxed: carries nothing; the first owner finds what the constructor left.
+    // relaxed: carries no data; the first owner finds the state that the constructor left.
     return owner_.compare_exchange_strong(none, me, std::memory_order_relaxed,
                                           std::memory_order_relaxed);
   }
 
-  /// After this nobody is inside, nor will be. Any thread but the owner inside; again is cheap.
+  /// After the call no thread is inside, or will be. Any thread except the owner while inside;
+  /// repeated calls are cheap.
   void revoke() noexcept {
-    // acquire: pairs with the release below: a thread that finds it revoked need not wait.
+    // acquire: pairs with the release below: a thread that finds the bias revoked need not wait.
     std::uint64_t before = owner_.load(std::memory_order_acquire);
     do {
       if (before == revoked) return;
-      // acquire, both: as above. `revoking` carries nothing: a thread that finds it passes the
-      // barrier, too.
+      // acquire, twice: as above. `revoking` carries no data: a thread that finds `revoking` passes
+      // the barrier, too.
     } while (!owner_.compare_exchange_weak(before, revoking, std::memory_order_acquire,
                                            std::memory_order_acquire));
     if (before != unclaimed) Env::heavy_barrier();
@@ -68,14 +69,16 @@ class Bias {
     owner_.store(revoked, std::memory_order_release);
   }
 
-  /// Nobody has claimed it, nor will while the caller keeps them from it.
+  /// No thread has claimed the bias. The caller must exclude claims for as long as the answer
+  /// matters.
   [[nodiscard]] bool is_unclaimed() const noexcept {
-    // relaxed: what keeps others from claiming it orders it.
+    // relaxed: the caller's exclusion of claims orders the load.
     return owner_.load(std::memory_order_relaxed) == unclaimed;
   }
-  /// In a forked child: the owner, which is not there, was.
+  /// For a forked child: whether the owner, which does not exist in the child, was inside at the
+  /// fork.
   [[nodiscard]] bool is_inside() const noexcept {
-    // relaxed: written before this process was.
+    // relaxed: the store precedes the existence of this process.
     return busy_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool is_revoked() const noexcept {

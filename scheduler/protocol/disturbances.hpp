@@ -1,16 +1,18 @@
-// Disturbances: whether a device lets go of tasks that have their tickets, by a cancel or before a
-// recovery. While it does not, a task that failed or was left out keeps all later ones from
-// running; so one that reads what it writes need not look how it ended.
+// Disturbances: the cancel epoch of a device, a count of cancels and recoveries. Cancels and
+// recoveries may drop tasks that already have tickets. While no disturbance is under way, a failed
+// or skipped task keeps every later task from running; hence a task that reads the values of an
+// earlier task needs no check of how that task ended.
 //
-//   submitter of b, which reads what a writes       canceller
-//   before = begun()                                begin()
-//   takes its ticket                                heavy barrier
-//   light barrier                                   reads how many tickets were taken
-//   changed_since(before)?                          lets go of those
-//                                                   end()
+//   submitter of b, which reads a's values         canceller
+//   before = begun()                               begin()
+//   takes its ticket                               heavy barrier
+//   light barrier                                  reads the number of tickets taken
+//   changed_since(before)?                         drops the tasks of these tickets
+//                                                  end()
 //
-// By the barriers, a submitter whose ticket is not let go of sees the change; and what was noted of
-// a, once that was quiet and is the same, had its ticket after all that was begun had ended.
+// By the barriers, a submitter whose ticket the canceller does not drop sees the change. If the
+// epoch that was noted for a was quiet and is still the same, a took its ticket after every begun
+// disturbance had ended.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +24,22 @@ namespace heddle::sched {
 template <class Env = StdEnv>
 class Disturbances {
  public:
-  /// How many have begun so far, and how many of them are under way. Any thread.
+  /// The number of disturbances begun so far, and the number under way. Any thread.
   [[nodiscard]] std::uint64_t begun() const noexcept {
-    // acquire: pairs with the release in end(): a ticket taken after that is not let go of.
+    // acquire: pairs with the release in end(): the ended disturbance does not drop a ticket taken
+    // after this load.
     return word_.load(std::memory_order_acquire);
   }
-  /// None was under way.
+  /// True if no disturbance was under way.
   [[nodiscard]] static constexpr bool is_quiet(std::uint64_t begun) noexcept {
     return begun % one == 0;
   }
-  /// After a ticket was taken: whether one has begun since that need not let go of it.
+  /// Called after a ticket was taken: whether a disturbance that may not drop the ticket has begun
+  /// since `before`.
   [[nodiscard]] bool changed_since(std::uint64_t before) noexcept {
     if (!Env::asymmetric()) {
-      // acq_rel: of this and the addition in begin() the later one sees what came before the other.
+      // acq_rel: pairs with the addition in begin(): the later of the two sees the writes before
+      // the earlier.
       return word_.fetch_add(0, std::memory_order_acq_rel) != before;
     }
     Env::light_barrier();
@@ -42,7 +47,7 @@ class Disturbances {
     return word_.load(std::memory_order_relaxed) != before;
   }
 
-  /// While it lives, tasks are let go of.
+  /// A disturbance: tasks may be dropped during its lifetime.
   class Lasting {
    public:
     explicit Lasting(Disturbances& all) noexcept : all_(all) { all_.begin(); }
@@ -65,7 +70,8 @@ class Disturbances {
     word_.fetch_sub(1, std::memory_order_release);
   }
 
-  static constexpr std::uint64_t one = 1 << 16;  // more threads than that are in none at once
+  // exceeds the number of threads inside disturbances
+  static constexpr std::uint64_t one = 1 << 16;
 
   typename Env::template atomic<std::uint64_t> word_{0};
 };

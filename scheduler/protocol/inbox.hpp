@@ -1,6 +1,6 @@
-// Inbox: where any thread puts what has become ready, and from where a worker takes all of it at
-// once. The link is in the thing itself, which is in one inbox at most: putting it there takes no
-// lock, needs no memory and cannot fail.
+// Inbox: any thread pushes items that have become ready, and a worker takes every item at once. An
+// item contains the link, and is in at most one inbox: a push takes no lock, needs no memory and
+// cannot fail.
 #pragma once
 
 #include "scheduler/atomic.hpp"
@@ -8,8 +8,8 @@
 
 namespace heddle::sched {
 
-/// `Link` has a member `Link* next`, which belongs to the inbox while it is there, and then to its
-/// taker.
+/// `Link` has a member `Link* next`, which belongs to the inbox while the item is inside, and then
+/// to the taker of the item.
 template <class Link, class Env = StdEnv>
 class Inbox {
  public:
@@ -19,16 +19,16 @@ class Inbox {
     Link* last = last_.load(std::memory_order_relaxed);
     do {
       link.next = last;
-      // release: pairs with the acquire in take_all(), whose caller finds the thing as it was put
-      // there; later pushes, which are exchanges too, pass that on. relaxed on failure: tried
-      // again.
+      // release: pairs with the acquire in take_all(), whose caller finds the item as pushed; later
+      // pushes are exchanges too, and continue the release sequence. relaxed on failure: the loop
+      // tries again.
     } while (!last_.compare_exchange_weak(last, &link, std::memory_order_release,
                                           std::memory_order_relaxed));
   }
-  /// All, linked, the oldest first; null: there is nothing. Any thread.
+  /// The linked items, oldest first; null: the inbox is empty. Any thread.
   [[nodiscard]] Link* take_all() noexcept {
-    // relaxed: only spares an exchange in vain; a thread that knows of a push sees it, or that it
-    // was taken.
+    // relaxed: only saves a useless exchange; a thread that knows of a push sees the item, or that
+    // the item was taken.
     if (last_.load(std::memory_order_relaxed) == nullptr) return nullptr;
     // acquire: pairs with the release in push().
     Link* link = last_.exchange(nullptr, std::memory_order_acquire);

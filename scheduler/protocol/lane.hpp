@@ -2,13 +2,14 @@
 // consumer.
 //
 // A producer is admitted and takes ticket t in one step (reserve), builds the task in slot t mod
-// capacity, and publishes it there with a mark that tells t from the ticket before it in this slot.
-// The consumer waits for the mark of the next ticket. A slot is free again once `completed` has
-// reached its ticket, which the caller of reserve() passes in: lane and timeline share that number.
+// capacity, and publishes the task there with a mark that tells t from the previous ticket of this
+// slot. The consumer waits for the mark of the next ticket. A slot is free again once `completed`
+// has reached the slot's ticket; the caller of reserve() passes `completed`, the number that lane
+// and timeline share.
 //
-// The lane is biased towards the first thread that submits: while it is alone, its tickets cost
-// plain stores. The first submission of another thread ends that, and tickets are taken by
-// compare-exchange from then on, in the same ring and the same order.
+// The lane is biased towards the first thread that submits: while no other thread submits, its
+// tickets cost plain stores. The first submission of another thread ends the bias, and tickets are
+// taken by compare-exchange from then on, in the same ring and the same order.
 #pragma once
 
 #include <bit>
@@ -28,30 +29,31 @@
 
 namespace heddle::sched {
 
-/// What is to be known about some tasks, apart from the slots so that these are one line each.
+/// Facts about a task that few tasks need, stored apart from the slots, which keeps a slot in one
+/// cache line.
 struct TaskNote {
   bool contain = false;
-  bool own_status = false;      ///< if contained: its event gives what the task said, unwrapped
+  bool own_status = false;      ///< if contained: the event gets the task's status, unwrapped
   bool is_wait = false;         ///< TaskDevice::wait(): a failed event poisons the device
   AwaitedList after{};          ///< empty: starts as soon as its turn comes
-  std::source_location site{};  ///< that submitted it, on devices that record sites
+  std::source_location site{};  ///< the submission's place, on devices that record sites
 
   /// Throws std::bad_alloc.
   void come_after(const Event& event, bool heeded = true) { after.add(event, heeded); }
 };
 
-/// What a slot says to the consumer that looks for a ticket in it: `head` without that ticket's
-/// mark. Where bits of a mark are left, it is another ticket's.
+/// The consumer's view of a slot that it checks for a ticket: `head` without the mark of that
+/// ticket. If bits of a mark remain, the slot holds another ticket.
 class Found {
  public:
   explicit constexpr Found(std::uint64_t bits) noexcept : bits_(bits) {}
-  /// The task is there, and nothing is noted about it.
+  /// The task is published, and has no note.
   [[nodiscard]] constexpr bool plain() const noexcept { return bits_ >> 48 == 0; }
   [[nodiscard]] constexpr bool noted() const noexcept { return bits_ >= noted_bit; }
   [[nodiscard]] constexpr bool published() const noexcept {
     return (bits_ & ~noted_bit) >> 48 == 0;
   }
-  /// Operations of a published task.
+  /// The operations of a published task.
   [[nodiscard]] const TaskOps& ops() const noexcept {
     return *reinterpret_cast<const TaskOps*>(plain() ? bits_ : bits_ ^ noted_bit);
   }
@@ -61,8 +63,8 @@ class Found {
   std::uint64_t bits_;
 };
 
-/// `mark_from`: the lowest bit of a ticket that is in its mark. The ring has at least 2 to the
-/// power of it slots, so that tickets which share a slot differ in their marks.
+/// `mark_from`: the lowest bit of a ticket that is in its mark. The ring has at least 2^mark_from
+/// slots, which makes the marks of consecutive tickets of a slot differ.
 template <class Env = StdEnv, unsigned mark_from = tuning::mark_from>
 class Lane {
  public:
@@ -84,16 +86,16 @@ class Lane {
 
   /// Tickets handed out so far.
   [[nodiscard]] std::uint64_t tickets() const noexcept {
-    // acquire: pairs with the releases where tickets are taken, so a reader of ticket t sees what
-    // happened before it was taken.
+    // acquire: pairs with the releases where tickets are taken, so a reader of ticket t sees the
+    // writes before t was taken.
     return tickets_.load(std::memory_order_acquire) & ~closed_bit;
   }
 
-  /// No ticket is handed out from here on; those handed out stay good. Any thread.
+  /// No ticket is handed out from here on; earlier tickets stay valid. Any thread.
   void close() noexcept {
     bias_.revoke();
-    // release: pairs with the acquire in closed(). A thread that closes and calls tickets() sees
-    // all that were taken before.
+    // release: pairs with the acquire in closed(). A thread that closes and then calls tickets()
+    // sees every ticket taken before the close.
     tickets_.fetch_or(closed_bit, std::memory_order_release);
   }
   [[nodiscard]] bool closed() const noexcept {
@@ -101,13 +103,13 @@ class Lane {
     return (tickets_.load(std::memory_order_acquire) & closed_bit) != 0;
   }
 
-  /// The next ticket, if the lane is biased towards the calling thread and it is plain that there
-  /// is room; 0: else, and reserve() will tell. `me` is the number of the calling thread.
+  /// The next ticket, if the lane is biased towards the calling thread and room is evident; 0:
+  /// otherwise, and the caller must use reserve(). `me`: the number of the calling thread.
   [[nodiscard]] std::uint64_t reserve_alone(std::uint64_t me) noexcept {
     if (!bias_.enter(me)) return 0;
     // relaxed: this thread alone takes tickets.
     const std::uint64_t taken = tickets_.load(std::memory_order_relaxed);
-    // relaxed: written by this thread alone, as long as it can be inside.
+    // relaxed: written by this thread alone, as long as this thread can be inside the bias.
     const bool room = taken < limit_.load(std::memory_order_relaxed);
     // release: pairs with the acquire in tickets().
     if (room) [[likely]]
@@ -116,14 +118,14 @@ class Lane {
     return room ? taken + 1 : 0;
   }
 
-  /// The same, where `completed` says that there is room.
+  /// reserve_alone() that reads `completed` to find room.
   template <class Completed>
   [[nodiscard]] std::uint64_t reserve_alone(std::uint64_t me, const Completed& completed) noexcept {
     return bias_.enter(me) ? reserve_inside(completed) : 0;
   }
 
-  /// Takes the next ticket if fewer than capacity are outstanding; 0 when the lane is full or
-  /// closed. `completed` is read when it is needed. Any thread.
+  /// Takes the next ticket if fewer than capacity are outstanding; 0: the lane is full or closed.
+  /// `completed` is read only if needed. Any thread.
   template <class Completed>
   [[nodiscard]] std::uint64_t reserve(std::uint64_t me, const Completed& completed) noexcept {
     if (bias_.enter(me) || (bias_.claim(me) && bias_.enter(me))) return reserve_inside(completed);
@@ -144,33 +146,33 @@ class Lane {
       // happens-before order between producers. relaxed on failure: the loop starts over.
       if (tickets_.compare_exchange_weak(taken, taken + 1, std::memory_order_acq_rel,
                                          std::memory_order_relaxed)) {
-        // Else each compare-exchange waits until the consumer's processor has given up the line of
-        // the slot before.
+        // Without the prefetch, each compare-exchange waits until the consumer's processor has
+        // given up the line of the previous slot.
         fetch_ahead(at(taken + 1));
         return taken + 1;
       }
     }
   }
 
-  /// Most tickets that were outstanding at once, as producers saw it: not each maximum up to
-  /// tuning::unseen_max.
+  /// The maximum of tickets outstanding at once, as seen by producers: maxima up to
+  /// tuning::unseen_max may be missed.
   [[nodiscard]] std::uint64_t outstanding_max() const noexcept {
     // relaxed: a number for people.
     return outstanding_max_.load(std::memory_order_relaxed);
   }
 
-  /// The slot of a reserved ticket, for its callable to be built in; the one ahead will be wanted
-  /// for writing soon. The thread that reserved it.
+  /// The slot of a reserved ticket, in which the callable is built; prefetches the slot ahead,
+  /// which will soon be written. Called by the thread that reserved the ticket.
   [[nodiscard]] Slot& begin(std::uint64_t ticket) noexcept {
     Slot& slot = at(ticket);
     fetch_ahead(slot);
     return slot;
   }
-  /// The slot whose callable was built at this place.
+  /// The slot that contains the memory of `callable`.
   [[nodiscard]] static Slot& slot_of(void* callable) noexcept {
     return *reinterpret_cast<Slot*>(static_cast<std::byte*>(callable) - offsetof(Slot, callable));
   }
-  /// Publishes the task that was built there.
+  /// Publishes the task that was built in `slot`.
   static void publish_built(Slot& slot, std::uint64_t ticket, const char* label,
                             const TaskOps& ops) noexcept {
     publish_head(slot, head_of(ticket, ops), label);
@@ -181,7 +183,7 @@ class Lane {
     ops.construct(slot.callable, from);
     publish_head(slot, head_of(ticket, ops), label);
   }
-  /// The same for a task that has a note.
+  /// publish() for a task with a note.
   void publish(std::uint64_t ticket, const char* label, const TaskOps& ops, void* from,
                TaskNote& note) noexcept {
     ops.construct(at(ticket).callable, from);
@@ -193,20 +195,20 @@ class Lane {
     publish_head(at(ticket), head_of(ticket, ops) ^ Found::noted_bit, label);
   }
 
-  /// What the slot of `ticket` has for it. The consumer.
+  /// The view of `ticket`'s slot. Called by the consumer.
   [[nodiscard]] Found look(std::uint64_t ticket) const noexcept { return look(at(ticket), ticket); }
   [[nodiscard]] static Found look(const Slot& slot, std::uint64_t ticket) noexcept {
     // acquire: pairs with the release in publish_head().
     return Found(slot.head.load(std::memory_order_acquire) ^ mark(ticket));
   }
-  /// The slots of `ticket` and those that follow it, as far as they lie side by side; at most
-  /// `count`.
+  /// The slots of `ticket` and of the tickets that follow, as far as the slots are adjacent; at
+  /// most `count`.
   [[nodiscard]] std::span<Slot> stretch(std::uint64_t ticket, std::uint64_t count) noexcept {
     return {&at(ticket), std::min<std::size_t>(count, mask_ + 1 - index(ticket))};
   }
 
-  /// A published task, and what was noted about it if anything was. The consumer, until it
-  /// completes the ticket.
+  /// A published task, and its note if there is one. Called by the consumer, until it completes the
+  /// ticket.
   [[nodiscard]] Slot& at(std::uint64_t ticket) noexcept { return slots_[index(ticket)]; }
   [[nodiscard]] const Slot& at(std::uint64_t ticket) const noexcept {
     return slots_[index(ticket)];
@@ -214,7 +216,7 @@ class Lane {
   [[nodiscard]] TaskNote& note(std::uint64_t ticket) noexcept { return notes_[index(ticket)]; }
 
  private:
-  /// Inside of the bias, which it leaves.
+  /// Called inside the bias; leaves the bias.
   template <class Completed>
   [[nodiscard]] std::uint64_t reserve_inside(const Completed& completed) noexcept {
     // relaxed: this thread alone takes tickets.
@@ -226,8 +228,9 @@ class Lane {
     return room ? taken + 1 : 0;
   }
 
-  /// Bits of the ticket where pointers have none (static objects lie below 2^48), and some more.
-  /// Tickets of one slot that follow each other differ in bits 48 to 62; 0 is no first ticket's.
+  /// Bits of the ticket at positions that are 0 in pointers (static objects lie below 2^48), and
+  /// some more bits. Consecutive tickets of one slot differ in bits 48 to 62; the mark of a slot's
+  /// first ticket is not 0.
   [[nodiscard]] static constexpr std::uint64_t mark(std::uint64_t ticket) noexcept {
     return std::rotl(ticket + (std::uint64_t{1} << mark_from), 48 - mark_from);
   }
@@ -239,7 +242,7 @@ class Lane {
     // release: pairs with the acquire in look().
     slot.head.store(head, std::memory_order_release);
   }
-  /// A hint, and no more: what lies behind the last slot is fetched in vain.
+  /// Only a hint: behind the last slot the prefetch is useless.
   void fetch_ahead(const Slot& slot) const noexcept {
     prefetch_to_write(
         reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(&slot) + bytes_ahead_));
@@ -251,43 +254,46 @@ class Lane {
 
   template <class Completed>
   [[nodiscard]] bool has_room(std::uint64_t taken, const Completed& completed) noexcept {
-    // acquire: pairs with the release in find_room(): the slots that were seen free are free for us
-    // too.
+    // acquire: pairs with the release in find_room(): the slots that were found free are free for
+    // this thread too.
     return taken < limit_.load(std::memory_order_acquire) || find_room(taken, completed);
   }
 
-  /// Whether one more ticket than `taken` fits: the last look does not tell, or more tickets than
-  /// ever may be outstanding. Reads the real `completed`, whose line belongs to the consumer.
+  /// Whether one more ticket than `taken` fits. Called if the last look does not tell, or if more
+  /// tickets than ever before may be outstanding. Reads the real `completed`, whose line belongs to
+  /// the consumer.
   template <class Completed>
   [[nodiscard]] bool find_room(std::uint64_t taken, const Completed& completed) noexcept {
     const std::uint64_t now = completed();
     if (now > taken) return true;  // `taken` is stale
     if (taken - now >= capacity_) return false;
-    // relaxed: never above the capacity, whoever wrote it. Producers that race may lose a maximum.
+    // relaxed: never above the capacity, whichever thread wrote the maximum. Racing producers may
+    // lose a maximum.
     std::uint64_t most = outstanding_max_.load(std::memory_order_relaxed);
     if (taken - now >= most) {
       most = taken - now + 1;
       outstanding_max_.store(most, std::memory_order_relaxed);  // relaxed: as above
     }
     most = std::max(most, std::min(capacity_, tuning::unseen_max));
-    // release: pairs with the acquires of threads that read it; it may go back, and is good all the
-    // same.
+    // release: pairs with the acquires of threads that read limit_. limit_ may decrease, and stays
+    // valid.
     limit_.store(now + most, std::memory_order_release);
     return true;
   }
 
-  /// Kept with the count, so that closing and taking a ticket are ordered by one word: a ticket
-  /// taken before the close is seen by the thread that closes, and none is taken after.
+  /// Part of the same word as the ticket count, which orders the close and the taking of tickets:
+  /// the closing thread sees every ticket taken before the close, and no ticket is taken
+  /// afterwards.
   static constexpr std::uint64_t closed_bit = std::uint64_t{1} << 63;
 
   const std::uint64_t capacity_;
   const std::uint64_t mask_;  // slots less one
   const std::uint64_t bytes_ahead_;
   typename Env::template array<Slot> slots_;
-  typename Env::template array<TaskNote> notes_;  // those of ended tasks have nothing to destroy
+  typename Env::template array<TaskNote> notes_;  // notes of ended tasks have no members to destroy
   // The producers' line.
   alignas(tuning::line_bytes) typename Env::template atomic<std::uint64_t> tickets_{0};
-  typename Env::template atomic<std::uint64_t> limit_{0};  // tickets up to this one fit for sure
+  typename Env::template atomic<std::uint64_t> limit_{0};  // every ticket up to this one fits
   typename Env::template atomic<std::uint64_t> outstanding_max_{0};
   Bias<Env> bias_;
 };

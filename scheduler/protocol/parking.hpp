@@ -1,12 +1,12 @@
-// Parking: hands something that one thread leaves to the one that goes on with it, whichever of the
-// two comes first (a fiber that suspends against the thread that ends its wait). One word settles
-// it:
+// Parking: hands an object from the thread that leaves it to the thread that continues with it, in
+// whichever order the two come (a suspending fiber against the thread that ends the fiber's wait).
+// One word decides:
 //
-//   leaver: empty -> parked, and forgets it       waker: empty -> token, has nothing to do
-//           token -> empty, goes on itself               parked -> empty, goes on with it
+//   leaver: empty -> parked, forgets the object    waker: empty -> token, does not continue
+//           token -> empty, continues itself              parked -> empty, continues
 //
-// A waker may also come late, or for nothing: its token makes the next leaver come back once, so
-// the thread that goes on looks again at what it waited for.
+// A waker may also come late, or without a reason: its token makes the next leaver return once, and
+// the continuing thread therefore checks again the condition that it waited for.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,26 @@ namespace heddle::sched {
 template <class Env = StdEnv>
 class Parking {
  public:
-  /// After having left: true when it is now the waker's to go on, false when the waker came first
-  /// and the caller has to.
+  /// Called after the object was left. true: the waker will continue; false: the waker came first,
+  /// and the caller must continue.
   [[nodiscard]] bool park() noexcept {
     State seen = empty;
-    // acq_rel: release pairs with the exchange in unpark(), so the thread that goes on finds what
-    // was left as it was left. acquire on failure: pairs with it for what the waker did before.
+    // acq_rel: release pairs with the exchange in unpark(), so the continuing thread finds the
+    // object as it was left. acquire on failure: pairs with the same exchange, for the waker's
+    // earlier writes.
     if (state_.compare_exchange_strong(seen, parked, std::memory_order_acq_rel,
                                        std::memory_order_acquire)) {
       return true;
     }
-    // acquire: takes the token, also one left meanwhile; pairs with the exchange in unpark().
+    // acquire: takes the token, also a token left meanwhile; pairs with the exchange in unpark().
     state_.exchange(empty, std::memory_order_acquire);
     return false;
   }
 
-  /// Any thread, any number of times, also late: true when the caller has to go on with it.
+  /// Any thread, any number of times, also late. true: the caller must continue with the object.
   [[nodiscard]] bool unpark() noexcept {
     State seen = empty;
-    // acq_rel: pairs with the exchanges in park(). relaxed on failure: the value is looked at
+    // acq_rel: pairs with the exchanges in park(). relaxed on failure: the loop checks the value
     // again.
     while (!state_.compare_exchange_weak(seen, seen == parked ? empty : token,
                                          std::memory_order_acq_rel, std::memory_order_relaxed)) {
@@ -44,9 +45,9 @@ class Parking {
     return seen == parked;
   }
 
-  /// Nobody left anything, and wakers that come now are late: a token is forgotten.
+  /// No object is parked, and wakers that come now are late: a token is dropped.
   void forget_token() noexcept {
-    // relaxed: pairs with no other access; one more late waker may come after this all the same.
+    // relaxed: pairs with no other access; further late wakers may come after the store.
     state_.store(empty, std::memory_order_relaxed);
   }
 

@@ -1,19 +1,19 @@
-// ReadyCount: how many things are ready to be taken, and which worker has to be woken for them.
-// Between threads that add, and workers that take, look for a while, and sleep. The things
-// themselves are in an inbox beside it (protocol/inbox.hpp), put there before they are counted.
+// ReadyCount: the number of items ready to be taken, and the decision which worker to wake for
+// them. Between threads that add, and workers that take, look for a while, and sleep. The items are
+// in an inbox beside the count (protocol/inbox.hpp), and pushed there before they are counted.
 //
-// A worker that looks (spins) is counted, so that a thread that adds need wake nobody; it hands
-// that duty on when it finds something or goes to sleep. Every pair that could miss each other is
-// seq_cst:
+// A worker that looks (spins) is counted, so that an adding thread need not wake a sleeper; the
+// looking worker passes this duty on when it finds an item or goes to sleep. Any two accesses that
+// could miss each other are seq_cst:
 //
-//   adds:      ready_ += 1                 looks no more:  looking_ -= 1
-//              looking_ or no sleepers_?                   ready_ > 0 and nobody looks: wake one
-//              else wake one: lower        sleeps:         sleepers_ += 1, raise its flag
-//              a flag, sleepers_ -= 1                      ready_ > 0? lower it, sleepers_ -= 1
+//   adds:      ready_ += 1                ends its look: looking_ -= 1
+//              looking_ or no sleepers_?                 ready_ > 0, no other looks: wake one
+//              if not, wake a sleeper:    sleeps:        sleepers_ += 1, raise its flag
+//              lower flag, sleepers_ -= 1                ready_ > 0? lower flag, sleepers_ -= 1
 //
-// Each sleeper has a flag; whoever lowers it takes it off the count, and wakes its owner or is it.
-// It is counted before it raises the flag, so that nothing is taken off the count that is not on it
-// yet: another worker would sleep uncounted.
+// Every sleeper has a flag. The thread that lowers the flag takes the sleeper off the count, and
+// wakes the flag's owner unless it is the owner. A sleeper is counted before it raises its flag,
+// because only counted sleepers may be taken off: otherwise another worker would sleep uncounted.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,18 @@ namespace heddle::sched {
 template <class Env = StdEnv>
 class SleeperFlag {
  public:
-  /// Its owner, before it looks once more.
+  /// Called by the flag's owner, before it looks once more.
   void raise() noexcept {
-    // seq_cst: pairs with the accesses in lower(): the thread that wakes one sees the flag, or its
-    // owner what there is to wake it for.
+    // seq_cst: pairs with the accesses in lower(): the waking thread sees the flag, or the owner
+    // sees the reason for the wake.
     raised_.store(true, std::memory_order_seq_cst);
   }
-  /// Its owner, or the thread that wakes it. true: the caller lowered it.
+  /// Called by the flag's owner, or by the thread that wakes the owner. true: the caller lowered
+  /// the flag.
   [[nodiscard]] bool lower() noexcept {
-    // seq_cst: pairs with the store in raise(). acq_rel: of two that exchange, one finds it raised,
-    // and the other sees what that one did before: an owner that leaves sees what it was woken for.
+    // seq_cst: pairs with the store in raise(). acq_rel: of two exchanging threads, the first finds
+    // the flag raised, and the second sees the first's earlier writes: a leaving owner sees the
+    // reason for its wake.
     return raised_.load(std::memory_order_seq_cst) &&
            raised_.exchange(false, std::memory_order_acq_rel);
   }
@@ -48,19 +50,19 @@ class SleeperFlag {
 template <class Env = StdEnv>
 class ReadyCount {
  public:
-  /// One more thing is ready. true: the caller has to wake a sleeper.
+  /// One more item is ready. true: the caller must wake a sleeper.
   [[nodiscard]] bool add() noexcept {
-    // seq_cst: release pairs with the acquire in take(), whose caller finds the thing in the queue;
-    // the total order is that of the protocol above, here and in what follows.
+    // seq_cst: release pairs with the acquire in take(), whose caller finds the item in the queue;
+    // the total order is the order of the protocol above, here and in the accesses below.
     ready_.fetch_add(1, std::memory_order_seq_cst);
     return must_wake();
   }
-  /// Takes one, if there is one.
+  /// Takes an item off the count, if the count is not 0.
   [[nodiscard]] bool take() noexcept {
     // relaxed: validated by the exchange.
     std::uint32_t seen = ready_.load(std::memory_order_relaxed);
     while (seen != 0) {
-      // acquire: pairs with the addition in add(). relaxed on failure: looked at again.
+      // acquire: pairs with the addition in add(). relaxed on failure: the loop checks again.
       if (ready_.compare_exchange_weak(seen, seen - 1, std::memory_order_acquire,
                                        std::memory_order_relaxed)) {
         return true;
@@ -70,45 +72,45 @@ class ReadyCount {
   }
 
   void begin_look() noexcept {
-    // relaxed: pairs with the load in must_wake(): a thread that sees it late wakes one in vain; a
-    // thread that sees it is seen in end_look().
+    // relaxed: pairs with the load in must_wake(): a thread that sees the addition late makes a
+    // superfluous wake; end_look() sees the items of a thread that sees the addition.
     looking_.fetch_add(1, std::memory_order_relaxed);
   }
-  /// After having found something, or nothing. true: the caller has to wake a sleeper.
+  /// Called after a look, whether an item was found or not. true: the caller must wake a sleeper.
   [[nodiscard]] bool end_look() noexcept {
-    // seq_cst: pairs with the load in must_wake(): a thread that found this one looking has added
-    // before, and is seen below.
+    // seq_cst: pairs with the load in must_wake(): a thread that still saw this worker looking has
+    // added its item before, and the call below sees the item.
     looking_.fetch_sub(1, std::memory_order_seq_cst);
     return more();
   }
-  /// After having taken one without looking, as a woken worker does: there may be more for which
-  /// nobody was woken. true: the caller has to wake a sleeper.
+  /// Called after an item was taken without a look, as woken workers do: there may be further items
+  /// for which no worker was woken. true: the caller must wake a sleeper.
   [[nodiscard]] bool more() const noexcept {
     // seq_cst: pairs with the addition in add(), as in end_look().
     return ready_.load(std::memory_order_seq_cst) != 0 && must_wake();
   }
 
-  /// Counts a sleeper, which can be woken from here on. false: something is ready; it has to take
-  /// itself back with wake().
+  /// Counts a sleeper, which can be woken from here on. false: an item is ready; the caller must
+  /// take the sleeper off again with wake().
   [[nodiscard]] bool sleep(SleeperFlag<Env>& flag) noexcept {
-    // seq_cst: pairs with the load in must_wake(): a thread that adds sees the sleeper, or the
-    // sleeper the addition.
+    // seq_cst: pairs with the load in must_wake(): an adding thread sees the sleeper, or the
+    // sleeper sees the addition.
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     flag.raise();
     return ready_.load(std::memory_order_seq_cst) == 0;  // seq_cst: as above
   }
-  /// Takes a sleeper off the count; false: it was taken off, or does not sleep. true: the caller
-  /// wakes it, if it is not the sleeper itself.
+  /// Takes a sleeper off the count; false: the sleeper was taken off before, or does not sleep.
+  /// true: the caller must wake the sleeper, unless the caller is the sleeper.
   [[nodiscard]] bool wake(SleeperFlag<Env>& flag) noexcept {
     if (!flag.lower()) return false;
-    // relaxed: a thread that reads too many looks for one in vain.
+    // relaxed: a thread that reads too high a count searches for a sleeper in vain.
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
     return true;
   }
 
   [[nodiscard]] bool empty() const noexcept {
     // seq_cst: pairs with the addition in add(): a pool whose descriptor was opened, or that is
-    // stopped, finds what was added by threads that did not see that yet.
+    // stopped, finds the items of threads that had not seen the change yet.
     return ready_.load(std::memory_order_seq_cst) == 0;
   }
 

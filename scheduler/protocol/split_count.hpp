@@ -1,10 +1,10 @@
-// SplitCount: how many uses of a thing are under way, where one side begins them and another ends
-// them, each with a count of its own: no line goes to and fro between the two, as that of one
-// shared count would with each use. The two counts meet once, when the owner lets go.
+// SplitCount: the number of active uses of an object, where one side begins uses and another side
+// ends them. Each side has its own count: no cache line moves between the two sides with every use,
+// as the line of a shared count would. The two counts meet once, when the owner lets go.
 //
 //   owner: begin()            any thread: end()                 owner: let_go(), once
 //   begun += 1                ended += 1                        ended -= begun
-//                             0 now, so after let_go(): last    0 now: none is under way: last
+//                             0 now, after let_go(): last use   0 now: no use is active: last
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,26 @@ namespace heddle::sched {
 template <class Env = StdEnv>
 class SplitCount {
  public:
-  /// One more use, which will end. One thread at a time, before let_go().
+  /// One more use begins, and will end. One thread at a time, before let_go().
   void begin() noexcept { ++begun_; }
-  /// One has ended. Any thread. true: it was the last, and the owner has let go: the caller
-  /// destroys the thing.
+  /// One use has ended. Any thread. true: the use was the last, and the owner has let go: the
+  /// caller destroys the object.
   [[nodiscard]] bool end() noexcept {
-    // acq_rel: the release pairs with the acquires here and in let_go(), so that all uses come
+    // acq_rel: the release pairs with the acquires here and in let_go(), which order every use
     // before the destruction; the acquire pairs with the release in let_go() too.
     return ended_.fetch_add(1, std::memory_order_acq_rel) == -1;
   }
-  /// The owner begins no more. Once. true: no use is under way: the caller destroys the thing.
+  /// The owner begins no more uses. Called once. true: no use is active, and the caller destroys
+  /// the object.
   [[nodiscard]] bool let_go() noexcept {
-    const std::int64_t begun = begun_;  // first: the thing may be gone at once
+    const std::int64_t begun = begun_;  // first: the object may be destroyed at once
     // acq_rel: as above.
     return ended_.fetch_sub(begun, std::memory_order_acq_rel) == begun;
   }
 
  private:
-  std::int64_t begun_ = 0;  // the owner's
-  // From let_go() on below 0: less those that were begun.
+  std::int64_t begun_ = 0;  // used by the owner
+  // Below 0 from let_go() on: reduced by the number of begun uses.
   alignas(tuning::line_bytes) typename Env::template atomic<std::int64_t> ended_{0};
 };
 

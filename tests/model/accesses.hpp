@@ -1,9 +1,9 @@
-// Every access of the shipped templates as a mutant of its own, for tests/model/mutate.py.
+// Makes a mutant of every access of the shipped templates, for tests/model/mutate.py.
 //
-// HEDDLE_MODEL_ACCESSES=FILE has a model test write down each access that its scenarios make, and
-// how often the thread's next access came from the same function. HEDDLE_MODEL_MUTANT=
-// NAME:LINE:COLUMN:MUTATION plants one mutant there. Either way tests skip the mutants that they
-// name themselves. One thread runs all.
+// HEDDLE_MODEL_ACCESSES=FILE makes a model test write down each access of its scenarios, and how
+// often the thread's next access came from the same function.
+// HEDDLE_MODEL_MUTANT=NAME:LINE:COLUMN:MUTATION plants one mutant at that access. With either
+// variable, tests skip the mutants that they name themselves. One thread runs the scenarios.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ namespace heddle::model {
 
 using Where = std::source_location;
 
-/// What a mutant leaves out of shipped code: a model that does not notice is worth nothing.
-/// `symmetric` is none: barriers do nothing, and the protocols know it.
+/// The guarantee that a mutant removes from shipped code: a model that notices no mutant is
+/// worthless. `symmetric` is no mutant: barriers have no effect, and the protocols know it.
 enum class Mutation {
   none,
   symmetric,
@@ -29,19 +29,19 @@ enum class Mutation {
   no_release,
   no_acquire,
   no_seq_cst,   ///< release and acquire instead
-  relaxed,      ///< no order at all
+  relaxed,      ///< no order
   no_exchange,  ///< a load and a store instead
   no_lower,     ///< flags are not lowered: stores of false are left out
-  clears,       ///< what is masked out of a word is all of it
-  swapped,      ///< the second of two stores that release comes first
-  drop,         ///< nothing is stored
-  late          ///< stored after the thread's next access
+  clears,       ///< masking clears the whole word
+  swapped,      ///< the second of two release stores comes first
+  drop,         ///< the store is left out
+  late          ///< the store comes after the thread's next access
 };
 constexpr std::array mutation_names = {
     "none",    "symmetric",   "no_light", "no_heavy", "no_release", "no_acquire", "no_seq_cst",
     "relaxed", "no_exchange", "no_lower", "clears",   "swapped",    "drop",       "late"};
 
-/// "lane.hpp" of a path to that template; null: no template, but a scenario's own code.
+/// "lane.hpp" for a path to that template; null: the path is no template but a scenario's own code.
 inline const char* template_name(const char* path) {
   static constexpr char folder[] = "scheduler/protocol/";
   constexpr std::ptrdiff_t length = sizeof folder - 1;
@@ -50,13 +50,13 @@ inline const char* template_name(const char* path) {
   return std::strncmp(slash + 1 - length, folder, length) == 0 ? slash + 1 : nullptr;
 }
 
-/// The mutant that the environment asks for.
+/// The mutant requested by the environment.
 struct PlantedAccess {
   std::string file;
   unsigned line = 0, column = 0;
   Mutation mutation = Mutation::none;
 
-  /// Read once; malformed: the process ends with a message.
+  /// Read once; a malformed value ends the process with a message.
   static const PlantedAccess& get() {
     static const PlantedAccess planted = read();
     return planted;
@@ -86,7 +86,7 @@ struct PlantedAccess {
   }
 };
 
-/// What the scenarios access in the templates, when somebody asks for it.
+/// The accesses that scenarios make in the templates, recorded on request.
 class AccessLog {
  public:
   static AccessLog& get() {
@@ -95,7 +95,7 @@ class AccessLog {
   }
   [[nodiscard]] bool on() const { return path_ != nullptr; }
 
-  /// `kind`: load, store, both or a barrier; `order` as std::memory_order has it.
+  /// `kind`: load, store, both or a barrier; `order`: as std::memory_order.
   void note(const Where& at, const char* kind, int order, unsigned thread) {
     if (!on()) return;
     Entry* const before = last_[thread % last_.size()];
@@ -103,7 +103,7 @@ class AccessLog {
     const char* const file = template_name(at.file_name());
     last_[thread % last_.size()] = file == nullptr ? nullptr : find(file, at, kind, order);
   }
-  /// The thread's next access is not the one that comes after its last one.
+  /// A schedule begins: the next access of a thread does not follow its last recorded access.
   void begin() { last_.fill(nullptr); }
 
   ~AccessLog() {
@@ -142,17 +142,18 @@ class AccessLog {
   }
 
   const char* path_;
-  std::array<Entry, 1024> entries_{};  // does not grow: Relacy has its own operator new
+  std::array<Entry, 1024> entries_{};  // does not grow: Relacy replaces operator new
   std::size_t count_ = 0;
   std::array<Entry*, 16> last_{};
 };
 
-/// Whether this run is about one access: the mutants that tests name themselves are left out.
+/// True if this run is about a single access: tests then skip the mutants that they name
+/// themselves.
 inline bool one_by_one() {
   return PlantedAccess::get().mutation != Mutation::none || AccessLog::get().on();
 }
 
-/// Stores that mutants make too late, a thread each.
+/// Stores that mutants delay, one per thread.
 class LateStores {
  public:
   struct Waiting {
@@ -169,7 +170,7 @@ class LateStores {
   void put_off(unsigned thread, const Waiting& store) {
     waiting_[thread % waiting_.size()] = store;
   }
-  /// The thread made another access.
+  /// The thread made another access: makes the delayed store.
   void make_up(unsigned thread) {
     Waiting& waiting = waiting_[thread % waiting_.size()];
     if (waiting.store == nullptr) return;

@@ -1,5 +1,5 @@
-// What a device lets go of against those that take tickets: the shipped Disturbances, with the
-// shipped Lane's tickets.
+// A device that drops tasks against threads that take tickets: the shipped Disturbances (cancel
+// epoch), with the tickets of the shipped Lane.
 #include "scheduler/protocol/disturbances.hpp"
 
 #include "tests/model/explore.hpp"
@@ -10,10 +10,10 @@ namespace {
 using sched::Disturbances;
 using sched::Lane;
 
-/// A device of which threads take tickets, and another lets go of what has one.
+/// A device: some threads take tickets, and another thread drops the tasks that have tickets.
 template <class ModelEnv>
 struct Disturbed {
-  /// What is noted of a task.
+  /// The recorded facts about a task.
   struct Task {
     std::uint64_t ticket = 0;
     std::uint64_t disturbances = 0;
@@ -29,8 +29,8 @@ struct Disturbed {
     lane.reset();
   }
 
-  /// Takes a ticket: for a task that reads what `before` writes, if there is one. Whether it takes
-  /// for granted that this ends well, or will not run itself.
+  /// Takes a ticket; if `before` is not null, for a task that reads the values of `before`. Returns
+  /// whether the reader assumes that `before` ends well, or that the reader itself does not run.
   bool take(std::uint64_t me, const Task* before, Task& task) {
     task.disturbances = disturbances.begun();
     task.ticket = lane->reserve(me, [] { return std::uint64_t{0}; });
@@ -40,7 +40,7 @@ struct Disturbed {
     if (before->disturbances != task.disturbances || !quiet) return false;
     return omitted(Omission::recheck) || !disturbances.changed_since(task.disturbances);
   }
-  /// cancel_pending(); recover(), whose tickets end before it does.
+  /// cancel_pending(); also recover(), whose tickets end before the disturbance does.
   void disturb() {
     const std::uint64_t early = lane->tickets();
     const typename Disturbances<ModelEnv>::Lasting lasting(disturbances);
@@ -52,10 +52,10 @@ struct Disturbed {
 
   std::optional<Lane<ModelEnv, 1>> lane;
   Disturbances<ModelEnv> disturbances;
-  std::uint64_t let_go = 0;  // tickets up to this one
+  std::uint64_t let_go = 0;  // tickets up to this number are dropped
 };
 
-// One thread takes two tickets, the second for what reads the first one's.
+// One thread takes two tickets; the second task reads the values of the first.
 template <Mutation mutation>
 struct WriteThenRead : rl::test_suite<WriteThenRead<mutation>, 2> {
   Disturbed<Env<mutation>> device;
@@ -89,7 +89,7 @@ TEST(DisturbancesModelTest, WriteThenRead) {
   expect_caught<Symmetric>({"::begin(", Mutation::no_acquire});
 }
 
-// The reader is another thread's, which comes after; two disturb.
+// Another thread takes the reader's ticket, after the writer's; two threads disturb.
 struct TwoDisturb : rl::test_suite<TwoDisturb, 4> {
   Disturbed<Env<>> device;
   Disturbed<Env<>>::Task writer, reader;

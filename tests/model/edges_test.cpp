@@ -1,4 +1,4 @@
-// Uses of the protocols that the other scenarios pass by: a second sleep, a reused timeline, notes.
+// Uses of the protocols that other scenarios omit: a second sleep, a reused timeline, notes.
 #include "tests/model/waiting.hpp"
 
 namespace heddle::model {
@@ -8,7 +8,8 @@ using sched::Doorbell;
 using sched::Lane;
 using sched::Progress;
 
-// A consumer sleeps twice, without membarrier: it found something in between, and got up by itself.
+// A consumer sleeps twice, without membarrier: between the sleeps it found work, and unparked by
+// itself.
 struct SleepTwice : rl::test_suite<SleepTwice, 2> {
   Doorbell<Env<Mutation::symmetric>> bell;
   Atomic<unsigned> published[2];
@@ -40,7 +41,7 @@ TEST(EdgesModelTest, SleepTwice) {
   expect_caught<SleepTwice>({"::ring(", Mutation::clears});
 }
 
-/// One thread rings; the other goes to sleep, and gets up at once.
+/// One thread rings; another thread goes to sleep, and gets up at once.
 template <bool wakes_runner>
 struct RingAndNap {
   Doorbell<Env<>> bell{wakes_runner};
@@ -55,7 +56,8 @@ struct RingAndNap {
   }
 };
 
-// The doorbell of a device without a thread is never quiet, whoever rings, sleeps or gets up.
+// The doorbell of a device without a thread is never quiet, even after threads rang, slept or got
+// up.
 struct NeverQuiet : rl::test_suite<NeverQuiet, 2>, RingAndNap<true> {
   void thread(unsigned thread) {
     ring_or_nap(thread);
@@ -69,7 +71,7 @@ TEST(EdgesModelTest, NeverQuiet) {
   expect_caught<NeverQuiet>({"::ring(", Mutation::clears});
 }
 
-// Once the consumer is up, producers pay nothing again.
+// Once the consumer is up, producers pay no more.
 struct QuietAgain : rl::test_suite<QuietAgain, 2>, RingAndNap<false> {
   void thread(unsigned thread) { ring_or_nap(thread); }
   void after() { RL_ASSERT(bell.quiet()); }
@@ -80,7 +82,7 @@ TEST(EdgesModelTest, QuietAgain) {
   expect_caught<QuietAgain>({"::unpark(", Mutation::drop});
 }
 
-/// Counts what waiters pay for.
+/// Counts the heavy barriers that waiters pay for.
 struct CountedEnv : Env<> {
   static void heavy_barrier(Where at = Where::current()) {
     ++heavy;
@@ -89,8 +91,8 @@ struct CountedEnv : Env<> {
   static inline unsigned heavy = 0;
 };
 
-// Waiters of a completer that is watched already pass no heavy barrier, and one that nobody waits
-// for goes on without looking. A reused timeline is as a new one, whatever it has seen.
+// Waiters of an already watched completer pass no heavy barrier, and a completer without waiters
+// continues unwatched. A reused timeline behaves like a new timeline, whatever its history.
 struct PayNothing : rl::test_suite<PayNothing, 1> {
   using Counted = Progress<CountedEnv, 1>;
   Counted progress;
@@ -118,7 +120,8 @@ TEST(EdgesModelTest, PayNothing) {
   expect_caught<PayNothing>({"::restart(", Mutation::drop});
 }
 
-// A completer that looks because somebody attracted it sees what that one wrote before, at once.
+// A completer that looks because a thread attracted it sees the earlier writes of that thread at
+// once.
 struct AttractIsSeen : rl::test_suite<AttractIsSeen, 2> {
   Progress<Env<>, 2> progress;
   rl::var<unsigned> written;
@@ -141,8 +144,9 @@ TEST(EdgesModelTest, AttractIsSeen) {
   expect_caught<AttractIsSeen>({"::attract(", Mutation::no_release});
 }
 
-// One waits for the last ticket; while the completer stops looking at each, another one comes,
-// which waits for a ticket before. It is woken for that one: the last ends after it has gone on.
+// A thread waits for the last ticket; while the completer becomes unwatched, a second thread comes
+// and waits for an earlier ticket. The completer wakes the second thread for the earlier ticket:
+// the last ticket ends only after the second thread has continued.
 struct EarlierTicketLater : rl::test_suite<EarlierTicketLater, 3> {
   Waiters<2> timeline;
   Flag woken;
@@ -168,7 +172,7 @@ TEST(EdgesModelTest, EarlierTicketLater) {
   expect_caught<EarlierTicketLater>({.omission = Omission::recheck});
 }
 
-// A timeline that somebody waited for is closed, and its place opened again.
+// A timeline with an earlier waiter is closed, and its place is opened again.
 struct RestartThenWait : rl::test_suite<RestartThenWait, 2> {
   Progress<Env<>> progress;
   rl::var<unsigned> result;
@@ -219,7 +223,7 @@ TEST(EdgesModelTest, DoneStaysDone) {
   expect_caught<DoneStaysDone>({"::completed(", Mutation::no_acquire});
 }
 
-/// A note whose being written is watched.
+/// A note that detects races between its writer and its reader.
 struct WatchedNote : sched::TaskNote {
   WatchedNote() { written($) = 0; }
   WatchedNote& operator=(sched::TaskNote&& note) {
@@ -234,7 +238,7 @@ struct NotedEnv : Env<> {
   using array = std::vector<std::conditional_t<std::is_same_v<T, sched::TaskNote>, WatchedNote, T>>;
 };
 
-// The callable is built, and the note is written, before the task is published.
+// The callable is built, and the note is written, before the publication of the task.
 struct NoteAndCallable : rl::test_suite<NoteAndCallable, 2> {
   static void construct(void* /*to*/, void* from) noexcept {
     if (!omitted(Omission::order)) build(from);

@@ -1,8 +1,8 @@
-// Exploring a scenario: all schedules within a bound, many random ones; what tests expect of it and
-// of its mutants. One thread runs all.
+// Explores a scenario: every schedule within a bound, and many random schedules; the expectations
+// of tests on scenarios and mutants. One thread runs the scenarios.
 #pragma once
 
-// Before Relacy's macros.
+// Included before Relacy's macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@
 
 namespace heddle::model {
 
-/// Where Relacy reports to: a place that does not grow, since Relacy has its own operator new while
-/// it runs. What does not fit is dropped.
+/// The destination of Relacy's reports: a buffer that does not grow, because Relacy replaces
+/// operator new while it runs. Text beyond its size is dropped.
 class Report : public std::streambuf {
  public:
   Report() { setp(text_.data(), text_.data() + text_.size()); }
@@ -46,7 +46,7 @@ struct Verdict {
   std::string report;
 };
 
-/// All schedules with at most `context_bound` preemptions, or `count` random ones.
+/// Every schedule with at most `context_bound` preemptions, or `count` random schedules.
 template <class Scenario>
 Verdict explore(rl::scheduler_type_e search, unsigned context_bound, std::uint64_t count) {
   const auto report = std::make_unique<Report>();
@@ -65,7 +65,7 @@ Verdict explore(rl::scheduler_type_e search, unsigned context_bound, std::uint64
   return verdict;
 }
 
-/// How deep the tests look; a number in the environment variable `name` replaces `usual`.
+/// The depth of the tests; a number in the environment variable `name` replaces `usual`.
 inline std::uint64_t depth(const char* name, std::uint64_t usual) {
   const char* const text = std::getenv(name);
   return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
@@ -73,8 +73,8 @@ inline std::uint64_t depth(const char* name, std::uint64_t usual) {
 inline unsigned context_bound() { return static_cast<unsigned>(depth("HEDDLE_MODEL_BOUND", 2)); }
 inline std::uint64_t random_schedules() { return depth("HEDDLE_MODEL_RANDOM", 100'000); }
 
-/// Complete to the context bound (some scenarios are too large for it), and for many random
-/// schedules.
+/// Explores every schedule up to the context bound (some scenarios are too large for it), and many
+/// random schedules.
 template <class Scenario>
 void expect_holds(int more_bound = 0) {
   constexpr std::uint64_t endless = std::uint64_t{1} << 48;
@@ -90,7 +90,8 @@ void expect_holds(int more_bound = 0) {
               static_cast<unsigned long long>(random.schedules));
 }
 
-/// At random first, which mostly is soon; within the usual depth, whatever the tests look for else.
+/// Tries random schedules first, which mostly find the mutant soon; always within the usual depth,
+/// whichever depth the tests use otherwise.
 template <class Scenario>
 void expect_caught(const Mutant& mutant = {}) {
   if (one_by_one()) return;

@@ -1,4 +1,4 @@
-// Poison, recovery and cancels against submitting and waiting: the shipped Health and Progress in
+// Poison, recovery and cancels against submissions and waits: the shipped Health and Progress in
 // the sequences of DeviceCore. Tickets are a plain counter here; the lane has scenarios of its own.
 #include "scheduler/protocol/health.hpp"
 
@@ -10,7 +10,7 @@ namespace {
 constexpr unsigned tickets_max = 4;
 enum Ended : unsigned { not_yet, done, failed, skipped, cancelled, stopped_itself };
 
-/// A device whose hosts and worker are its scenario's threads.
+/// A device; the threads of a scenario are its hosts and its worker.
 struct Device {
   Device() {
     for (auto& e : ended) e($) = not_yet;
@@ -35,10 +35,10 @@ struct Device {
     return why;
   }
 
-  // The consumer: step(), once the ticket is published. It ends plain tasks in a row, until
-  // something makes it look around.
+  // The consumer: step(), once the ticket is published. The consumer ends plain tasks in a row,
+  // until a reason comes to look around.
 
-  /// The task stops when asked to, if it heeds that, once `until` is raised.
+  /// The task stops when asked to, if `heeds_stop`, once `until` is raised.
   void step(std::uint64_t ticket, std::uint64_t failing = 0, const Flag* until = nullptr,
             bool heeds_stop = true) {
     while (published[ticket].load(std::memory_order_acquire) == 0) pause();
@@ -92,16 +92,16 @@ struct Device {
     if (!omitted(Omission::recheck)) timeline.wait(last, slot);
     if (!omitted(Omission::lock)) control.lock($);
     if (epoch == epoch_before && health.poisoned()) {
-      RL_ASSERT(reason($) <= last);  // no failure that came after this call
+      RL_ASSERT(reason($) <= last);  // no failure after the begin of this call
       reason($) = 0;
       ++epoch;
       health.heal();
-      // As if it cleared what the consumer has to look for, too.
+      // As if the recovery also cleared the flags that the consumer must look for.
       if (omitted(Omission::hand_on)) health.settle(~std::uint64_t{0});
     }
     if (!omitted(Omission::lock)) control.unlock($);
   }
-  /// Up to which ticket.
+  /// Returns the last cancelled ticket.
   std::uint64_t cancel() {
     if (!omitted(Omission::lock)) control.lock($);
     unsigned running = source($);
@@ -122,15 +122,16 @@ struct Device {
   rl::var<unsigned> ended[tickets_max + 1];
   Atomic<unsigned> stopped[3];  // by stop source
   rl::mutex control;
-  rl::var<std::uint64_t> reason;  // the ticket that failed; guarded by `control`, as what follows
+  // the failed ticket; guarded by `control`, as are the next members
+  rl::var<std::uint64_t> reason;
   unsigned epoch = 1;
-  bool in_a_row = false;  // the consumer's
+  bool in_a_row = false;  // used by the consumer
   rl::var<unsigned> source;
   rl::var<bool> source_used;
 };
 
-// The first of two queued tasks fails. A thread that awaits it sees that; what comes after is
-// skipped, and what is submitted meanwhile is refused for it, or skipped.
+// The first of two queued tasks fails. A thread that awaits the task sees the failure; later tasks
+// are skipped, and submissions meanwhile are refused because of the failure, or skipped.
 struct PoisonAgainstAwait : rl::test_suite<PoisonAgainstAwait, 3> {
   Device device;
   Flag submitted;
@@ -173,7 +174,7 @@ TEST(HealthModelTest, PoisonAgainstAwait) {
   expect_caught<PoisonAgainstAwait>({.omission = Omission::wake});
 }
 
-// A task has failed and another is queued. It is skipped; what is accepted from then on runs.
+// A task has failed and another task is queued, and is skipped; tasks accepted from then on run.
 struct RecoverAgainstSubmit : rl::test_suite<RecoverAgainstSubmit, 3> {
   Device device;
   Flag submitted;
@@ -202,7 +203,7 @@ struct RecoverAgainstSubmit : rl::test_suite<RecoverAgainstSubmit, 3> {
   void after() {
     RL_ASSERT(device.ended[3]($) == done);
     RL_ASSERT(of_producer == 0 || device.ended[4]($) == done);
-    RL_ASSERT(device.health.plain());  // submissions cost what they did before
+    RL_ASSERT(device.health.plain());  // submissions cost no more than before
   }
 };
 
@@ -214,8 +215,8 @@ TEST(HealthModelTest, RecoverAgainstSubmit) {
   expect_caught<RecoverAgainstSubmit>({.omission = Omission::wake});
 }
 
-// Two hosts recover from one failure; one goes on with a task that fails too, and another one. The
-// second failure is not taken for the first.
+// Two hosts recover from one failure; the first host then submits a failing task, and a further
+// task. The second host does not mistake the second failure for the first.
 struct TwoRecover : rl::test_suite<TwoRecover, 3> {
   Device device;
 
@@ -237,8 +238,9 @@ TEST(HealthModelTest, TwoRecover) {
   expect_caught<TwoRecover>({.omission = Omission::wake});
 }
 
-// Three tasks are queued and cancelled, twice, before the second one ends. The third does not
-// begin; the one submitted after that does, and is not asked to stop. Then all is as before.
+// Three tasks are queued and cancelled, twice, before the second task ends. The third task does not
+// begin; the task submitted afterwards begins, and is not asked to stop. Then the device is healthy
+// again.
 struct CancelAgainstStep : rl::test_suite<CancelAgainstStep, 2> {
   Device device;
   Flag all_cancelled;
@@ -272,8 +274,8 @@ TEST(HealthModelTest, CancelAgainstStep) {
   expect_caught<CancelAgainstStep>({.omission = Omission::wake});
 }
 
-// A task runs, or is about to, and is cancelled. It does not begin, or is asked to stop, also if it
-// looks for that later only.
+// A running task, or one about to run, is cancelled. The task does not begin, or is asked to stop,
+// even if it checks for the request only later.
 struct CancelRunning : rl::test_suite<CancelRunning, 2> {
   Device device;
   Flag is_cancelled;
@@ -295,8 +297,9 @@ TEST(HealthModelTest, CancelRunning) {
   expect_caught<CancelRunning>({.omission = Omission::compare});
 }
 
-// A task fails. One host recovers; another one's submission was on its way, is accepted behind the
-// failed task, and is cancelled. However late the worker comes to it, it does not run.
+// A task fails. One host recovers; the submission of another host was on its way, is accepted
+// behind the failed task, and is cancelled. However late the worker reaches the submitted task, it
+// does not run.
 struct CancelAgainstRecover : rl::test_suite<CancelAgainstRecover, 3> {
   Device device;
   Flag is_cancelled;
@@ -332,8 +335,8 @@ TEST(HealthModelTest, CancelAgainstRecover) {
   expect_caught<CancelAgainstRecover>({.omission = Omission::hand_on});
 }
 
-// A device that was recovered still looks at its next task closely. A cancel that came before that
-// task's ticket, and is noted while the worker looks, is for no task after it.
+// A recovered device still checks its next task. A cancel that came before that task's ticket, and
+// is noted while the worker checks, affects no task after the cancel.
 struct CancelBeforeNextTask : rl::test_suite<CancelBeforeNextTask, 3> {
   Device device;
   std::uint64_t upto = 0;
@@ -364,8 +367,8 @@ TEST(HealthModelTest, CancelBeforeNextTask) {
   expect_caught<CancelBeforeNextTask>({.omission = Omission::note});
 }
 
-// A host cancels when there is nothing left, and submits. The worker, which goes from task to task
-// in a row, may not have looked around: that task is not asked to stop all the same.
+// A host cancels an idle device, and submits. The worker, which runs tasks in a row, may not have
+// looked around: even then the submitted task is not asked to stop.
 struct CancelThenSubmit : rl::test_suite<CancelThenSubmit, 2> {
   Device device;
 

@@ -1,6 +1,6 @@
 // Tasks that end later than they are issued: the shipped InFlight and Turns between a consumer and
-// reporters, each of which may be the one that ends tickets; in the sequences of DeviceCore. What
-// an end needs lies in entries that later tickets use again.
+// reporters, any of which may be the thread that ends tickets; in the sequences of DeviceCore. The
+// data of an end lies in entries that later tickets reuse.
 #include "scheduler/protocol/in_flight.hpp"
 
 #include "scheduler/protocol/health.hpp"
@@ -12,7 +12,7 @@ namespace {
 constexpr unsigned tickets_max = 4;
 enum Ended : unsigned { not_yet, done, failed, skipped };
 
-/// At most `most` of its tasks, a power of two, are in flight at once.
+/// At most `most` of the device's tasks, a power of two, are in flight at once.
 template <unsigned most>
 struct Device {
   Device() : in_flight(most) {
@@ -27,7 +27,7 @@ struct Device {
   void issue(std::uint64_t ticket) {
     if (!omitted(Omission::recheck)) timeline.wait(in_flight.room_after(ticket), 0);
     in_flight.begin(ticket);
-    if (health.poisoned() && read_poison() != 0) {  // ends as it is looked at
+    if (health.poisoned() && read_poison() != 0) {  // ends when it is checked
       entry(ticket).label($) = ticket;
       entry(ticket).result($) = skipped;
       in_flight.reported(ticket, [](std::uint64_t) {
@@ -72,10 +72,10 @@ struct Device {
     ended[ticket]($) = how;
     timeline.complete(ticket);
     if (ticket == reports_next) report(ticket + 1);  // as a callback of its event may
-    last($) = ticket;  // after the barrier in there, which is a full fence here
+    last($) = ticket;  // after the barrier inside complete(), a full fence here
     return true;
   }
-  /// What ends tickets of another device, and then calls back.
+  /// The thread that ends tickets of another device, and then calls back.
   void end_other() {
     other.raise();
     if (!omitted(Omission::wake)) in_flight.drain([this](std::uint64_t due) { return end(due); });
@@ -88,8 +88,8 @@ struct Device {
   }
 
   struct Entry {
-    rl::var<std::uint64_t> label;  // noted by the consumer
-    rl::var<unsigned> result;      // by the reporter
+    rl::var<std::uint64_t> label;  // written by the consumer
+    rl::var<unsigned> result;      // written by the reporter
   };
   Entry& entry(std::uint64_t ticket) { return entries[ticket % most]; }
 
@@ -99,15 +99,15 @@ struct Device {
   Flag begun[tickets_max + 1];
   Entry entries[most];
   rl::var<unsigned> ended[tickets_max + 1];
-  rl::var<std::uint64_t> last;  // belongs to the thread that ends tickets
+  rl::var<std::uint64_t> last;  // used by the thread that ends tickets
   rl::mutex control;
   rl::var<std::uint64_t> poison;        // guarded by `control`
-  std::uint64_t reports_next = 0;       // the end of this ticket reports the next one's
-  Flag other;                           // what another device has to do has ended
-  std::uint64_t comes_after_other = 0;  // this ticket
+  std::uint64_t reports_next = 0;       // the end of this ticket reports the next ticket
+  Flag other;                           // the other device's work has ended
+  std::uint64_t comes_after_other = 0;  // this ticket waits for `other`
 };
 
-/// The device's words do not come from Relacy's memory.
+/// The device's words are outside Relacy's memory.
 template <class Scenario, unsigned most, int threads>
 struct DeviceScenario : rl::test_suite<Scenario, threads> {
   Device<most>* device = nullptr;
@@ -127,8 +127,8 @@ struct DeviceScenario : rl::test_suite<Scenario, threads> {
   }
 };
 
-// Two tickets are reported by a thread each, in whichever order, perhaps while the consumer is
-// still issuing them. They end in ticket order.
+// Two threads report a ticket each, in either order, perhaps while the consumer is still issuing
+// the tickets. The tickets end in ticket order.
 struct TwoReport : DeviceScenario<TwoReport, 2, 3> {
   void thread(unsigned thread) {
     if (thread == 0) {
@@ -154,8 +154,8 @@ TEST(InFlightModelTest, TwoReport) {
   expect_caught<TwoReport>({.omission = Omission::note});
 }
 
-// Two at most are in flight, and later ones are reported first: the consumer waits for room, and
-// the words and entries are used again.
+// At most two tickets are in flight, and later tickets are reported first: the consumer waits for
+// room, and the words and entries are reused.
 struct RingUsedAgain : DeviceScenario<RingUsedAgain, 2, 2> {
   void thread(unsigned thread) {
     if (thread == 0) {
@@ -175,7 +175,7 @@ TEST(InFlightModelTest, RingUsedAgain) {
   expect_caught<RingUsedAgain>({.omission = Omission::recheck});
 }
 
-// One at a time: each ticket waits for the one before.
+// One ticket at a time: each ticket waits for the previous ticket.
 struct OneAtATime : DeviceScenario<OneAtATime, 1, 2> {
   void thread(unsigned thread) {
     for (std::uint64_t ticket = 1; ticket <= 3; ++ticket)
@@ -190,8 +190,8 @@ TEST(InFlightModelTest, OneAtATime) {
   expect_caught<OneAtATime>({.omission = Omission::recheck});
 }
 
-// The end of the first ticket reports the second, as a callback may: the drain goes on with it
-// after that.
+// The end of the first ticket reports the second, as a callback may: the drain then continues with
+// the second ticket.
 struct ReportWithinEnd : DeviceScenario<ReportWithinEnd, 2, 2> {
   void before() { device->reports_next = 1; }
   void thread(unsigned thread) {
@@ -211,8 +211,9 @@ TEST(InFlightModelTest, ReportWithinEnd) {
   expect_caught<ReportWithinEnd>({"::arrive(", Mutation::no_exchange});
 }
 
-// The first ticket comes after one of another device, for which the hardware waits: it does not end
-// before that, nor does the next, and both end once that has, whoever is last.
+// The first ticket comes after a ticket of another device, for which the hardware waits: neither
+// the first ticket nor the next ends before the other device's ticket, and both end afterwards,
+// whichever thread is last.
 struct ComesAfterAnother : DeviceScenario<ComesAfterAnother, 2, 3> {
   void before() { device->comes_after_other = 1; }
   void thread(unsigned thread) {
@@ -235,9 +236,8 @@ TEST(InFlightModelTest, ComesAfterAnother) {
   expect_caught<ComesAfterAnother>({.omission = Omission::wake});
 }
 
-// The first of three tickets fails, and is reported after the second. What comes after it is
-// skipped all the same, whether it was issued already or not; a host that awaits the first sees the
-// poison.
+// The first of three tickets fails, and is reported after the second. Later tickets are skipped in
+// any case, issued already or not; a host that awaits the first ticket sees the poison.
 struct FailureInOrder : DeviceScenario<FailureInOrder, 4, 3> {
   void thread(unsigned thread) {
     if (thread == 0) {
@@ -251,7 +251,7 @@ struct FailureInOrder : DeviceScenario<FailureInOrder, 4, 3> {
       RL_ASSERT(device->ended[1]($) == failed);
       RL_ASSERT(device->health.poisoned() && device->read_poison() == 1);
       device->timeline.wait(2, 1);
-      device->issue(3);  // the consumer has issued the others, since they have ended
+      device->issue(3);  // the consumer has issued the earlier tickets, since they have ended
     }
   }
   void after() { RL_ASSERT(device->ended[2]($) == skipped && device->ended[3]($) == skipped); }

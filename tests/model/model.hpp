@@ -1,13 +1,13 @@
-// Model tests: the shipped templates of scheduler/ over Relacy's atomics, which try interleavings
-// and, within the C++ memory model, which of the values that a load may see it sees. Barriers are
-// full fences here, as barrier.hpp promises for the pair.
+// Model tests: the shipped templates of scheduler/ over Relacy's atomics, which explore
+// interleavings and, within the C++ memory model, the values that loads may see. Barriers are full
+// fences here, as barrier.hpp promises for the pair.
 //
-// A scenario is an rl::test_suite; it fails by RL_ASSERT, when no thread gets on, and by
-// unsynchronised access to an rl::var. A mutant is a scenario with something left out: of the
-// shipped code, by Mutation, or of what the scenario does itself, by Omission. One thread runs all.
+// A scenario is an rl::test_suite; it fails by RL_ASSERT, if no thread can continue, and by
+// unsynchronised access to an rl::var. A mutant is a scenario with an omission: in the shipped
+// code, by Mutation, or in the scenario's own sequence, by Omission. One thread runs the scenarios.
 #pragma once
 
-// Relacy puts macros in the place of standard names: standard headers, and ours, come before it.
+// Relacy replaces standard names by macros: standard headers, and heddle's, come first.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -52,12 +52,12 @@
 
 namespace heddle::model {
 
-/// What a mutant leaves out of its scenario.
+/// The step that a mutant omits from its scenario.
 enum class Omission { none, recheck, wake, order, lock, hand_on, compare, note };
 
-/// What is left out now; scenarios that are no templates are mutated by it.
+/// The current mutant; mutates scenarios that are no templates.
 struct Mutant {
-  const char* in = "";  ///< in functions whose full name contains this
+  const char* in = "";  ///< in functions with this text in their full name
   Mutation mutation = Mutation::none;
   Omission omission = Omission::none;
 };
@@ -96,17 +96,18 @@ inline rl::memory_order order_of(std::memory_order order, Access access, Mutatio
   }
 }
 
-/// The load that the running thread made last: which threads sleep until its atomic changes, and
-/// whether it saw an old value.
+/// The last load of the running thread: the threads that sleep until the load's atomic changes, and
+/// whether the load saw an old value.
 struct LastLoad {
-  unsigned* sleepers = nullptr;  // a bit per thread
+  unsigned* sleepers = nullptr;  // one bit per thread
   bool old = false;
 };
 inline LastLoad last_load;
 
-/// Within a loop that waits for what its condition, one load, sees. Trying again and again would
-/// cost a schedule each: the thread sleeps until that atomic is written, without thereby seeing
-/// anything of the thread that wrote it, and does not see a value that it has seen to be old again.
+/// Called in a loop that waits for the value of its condition, a single load. Repeated tries would
+/// cost a schedule each: the thread instead sleeps until that atomic is written, which does not
+/// make the writer's other writes visible, and afterwards does not see a value again that it knows
+/// to be old.
 inline void pause() {
   rl::context& here = rl::ctx();
   if (!last_load.old) {
@@ -116,7 +117,7 @@ inline void pause() {
   here.threadx_->last_yield_ = here.threadx_->own_acq_rel_order_;
 }
 
-/// The first of two stores that are swapped. One thread at a time is in such a place.
+/// The first of two swapped stores. One thread at a time is at such a place.
 struct Deferred {
   void* atomic = nullptr;
   std::uint64_t value = 0;
@@ -139,7 +140,7 @@ class Accessed {
   unsigned thread_;
 };
 
-/// std::atomic's face on Relacy's.
+/// The interface of std::atomic over Relacy's atomic.
 template <class T, Mutation mutation = Mutation::none>
 class Atomic {
  public:
@@ -271,7 +272,7 @@ class Atomic {
     self.value_.store(value, static_cast<rl::memory_order>(late.order), $);
     self.changed(value);
   }
-  /// Whoever sleeps until this changes goes on.
+  /// Wakes the threads that sleep until this atomic changes.
   void changed(T value) {
     newest_ = value;
     last_load = {&sleepers_, false};
@@ -307,7 +308,7 @@ struct Env {
   static void relax() { pause(); }
 };
 
-/// A flag between threads of a scenario, which its mutations leave alone.
+/// A flag between threads of a scenario, which the scenario's mutations do not affect.
 class Flag {
  public:
   void raise() { value_.store(1, std::memory_order_release); }
@@ -320,8 +321,8 @@ class Flag {
   Atomic<unsigned> value_;
 };
 
-/// While this lives, memory does not come from Relacy, which tries all schedules twice for each
-/// piece that is given back: once for each answer to whether it is used again at once.
+/// During its lifetime, memory does not come from Relacy, which explores every schedule twice for
+/// each freed block: once for each answer to whether the block is reused at once.
 class Outside {
  public:
   Outside() { ++count(); }

@@ -1,5 +1,5 @@
 // The lock-free protocols of the scheduler, explored: every schedule with up to three preemptions,
-// and many random ones. Each is also run with something left out, which must be noticed.
+// and many random schedules. Each scenario also runs with omissions, which must be noticed.
 #include "tests/model/explore.hpp"
 
 namespace heddle::model {
@@ -9,7 +9,7 @@ using sched::Bias;
 using sched::Doorbell;
 using sched::Lane;
 
-// Publishing against going to sleep: the consumer sleeps for ever only if there is nothing.
+// Publishing against going to sleep: the consumer sleeps for ever only if there is no work.
 template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
 struct SubmitAgainstPark : rl::test_suite<SubmitAgainstPark<mutation, omission>, 3> {
   Doorbell<Env<mutation>> bell;
@@ -24,14 +24,14 @@ struct SubmitAgainstPark : rl::test_suite<SubmitAgainstPark<mutation, omission>,
       return;
     }
     for (unsigned k = 0; k < 2; ++k) {
-      // Waits for both in turn; the second may come first, and a stale token costs a turn.
+      // Waits for both flags in turn; the second may come first, and a stale token costs a turn.
       while (nothing(k)) {
         bell.park();
         if (omission != Omission::recheck && !nothing(k)) {
           bell.unpark();
         } else if (k == 0) {
           token.wait();
-          if (nothing(0)) return;  // the other's token: enough for this scenario
+          if (nothing(0)) return;  // the token for the other flag: enough for this scenario
         } else {
           return;
         }
@@ -40,14 +40,14 @@ struct SubmitAgainstPark : rl::test_suite<SubmitAgainstPark<mutation, omission>,
   }
 };
 
-// Completing against waiting, through being watched and no longer watched.
+// Completing against waiting, while the completer becomes watched and unwatched.
 template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
 struct CompleteAgainstWait : rl::test_suite<CompleteAgainstWait<mutation, omission>, 2> {
   using Progress = sched::Progress<Env<mutation>, 1>;
   static constexpr std::uint64_t tickets = 4;
   Progress progress;
   Atomic<unsigned> lock;
-  rl::var<std::uint64_t> entry;  // as calls_; guarded by the lock
+  rl::var<std::uint64_t> entry;  // stands for calls_; guarded by the lock
   rl::var<unsigned> result[tickets + 1];
   Flag woken[tickets + 1];
 
@@ -95,8 +95,8 @@ struct CompleteAgainstWait : rl::test_suite<CompleteAgainstWait<mutation, omissi
   }
 };
 
-// Attracting the completer's attention while it goes from being watched to not being so: what was
-// said before is seen at the latest at the first ticket that comes after.
+// A thread attracts the completer while it becomes unwatched: the completer sees the thread's
+// earlier writes at the latest at the first ticket that comes afterwards.
 template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
 struct AttractAgainstAdvance : rl::test_suite<AttractAgainstAdvance<mutation, omission>, 2> {
   sched::Progress<Env<mutation>, 1> progress;
@@ -124,12 +124,12 @@ struct AttractAgainstAdvance : rl::test_suite<AttractAgainstAdvance<mutation, om
   }
 };
 
-// Owner inside against two that revoke.
+// An owner inside against two revokers.
 template <Mutation mutation = Mutation::none, Omission omission = Omission::none>
 struct EnterAgainstRevoke : rl::test_suite<EnterAgainstRevoke<mutation, omission>, 3> {
   Bias<Env<mutation>> bias;
   rl::var<unsigned> inside;
-  Atomic<unsigned> lock;  // among revokers, which share what they revoked by other means
+  Atomic<unsigned> lock;  // among revokers, which share the revoked data by other means
 
   void before() { inside($) = 0; }
   void thread(unsigned thread) {
@@ -149,8 +149,8 @@ struct EnterAgainstRevoke : rl::test_suite<EnterAgainstRevoke<mutation, omission
   }
 };
 
-/// A lane whose slots and tasks are watched: a slot is written while nobody reads it, and what a
-/// producer did before it submitted is seen by the task.
+/// A lane with race detection for slots and tasks: no thread reads a slot while it is written, and
+/// a task sees the producer's writes before the submission.
 template <Mutation mutation>
 struct WatchedLane {
   explicit WatchedLane(std::uint32_t capacity) : lane(capacity) {
@@ -191,14 +191,14 @@ struct WatchedLane {
     return value;
   }
 
-  Lane<Env<mutation>, 1> lane;  // laps after two tickets
+  Lane<Env<mutation>, 1> lane;  // wraps after two tickets
   Atomic<std::uint64_t, mutation> completed;
   rl::var<unsigned> slots[4];
-  unsigned alone = 0;  // tickets for plain stores; of scenarios with one producer
+  unsigned alone = 0;  // tickets taken by plain stores; for scenarios with one producer
 };
 
-// One producer round a ring of two: it wraps, and is full. Where there is room for sure, its
-// tickets cost plain stores.
+// One producer on a ring of two: the ring wraps, and is full. Where room is certain, tickets cost
+// plain stores.
 template <Mutation mutation = Mutation::none, Omission = Omission::none>
 struct OneProducerWraps : rl::test_suite<OneProducerWraps<mutation>, 2> {
   std::optional<WatchedLane<mutation>> lane;
@@ -224,7 +224,7 @@ struct OneProducerWraps : rl::test_suite<OneProducerWraps<mutation>, 2> {
   }
 };
 
-// Two producers, so the bias goes; the first keeps its own order.
+// Two producers, which end the bias; the first producer keeps its own order.
 template <Mutation mutation = Mutation::none, Omission = Omission::none>
 struct TwoProducers : rl::test_suite<TwoProducers<mutation>, 2> {
   std::optional<WatchedLane<mutation>> lane;
@@ -245,7 +245,7 @@ struct TwoProducers : rl::test_suite<TwoProducers<mutation>, 2> {
   }
 };
 
-// Closing against submitting: what was taken before is all there will be.
+// Closing against submitting: no ticket is added to the tickets taken before the close.
 template <Mutation mutation = Mutation::none, Omission = Omission::none>
 struct CloseAgainstSubmit : rl::test_suite<CloseAgainstSubmit<mutation>, 2> {
   std::optional<WatchedLane<mutation>> lane;

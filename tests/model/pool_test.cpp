@@ -1,5 +1,5 @@
 // The pooled ready queue: the shipped ReadyCount, Inbox and SleeperFlag in the sequences of Pool.
-// The queue by which workers share out the inbox, which is not ours, is a word of bits here.
+// The queue by which workers share out the inbox, a third-party queue, is a word of bits here.
 #include "scheduler/protocol/ready_count.hpp"
 
 #include "scheduler/protocol/inbox.hpp"
@@ -24,15 +24,15 @@ class PoolModel {
     inbox_.push(links_[item]);
     if (count_.add()) wake_one();
   }
-  /// All have gone: none is counted as asleep, or looking.
+  /// Every thread has gone: none is counted as asleep, or looking.
   [[nodiscard]] bool counts_nobody() { return !count_.add(); }
-  /// A worker; the one that has taken the last item ends all of them, as the last device does.
+  /// A worker; the worker that takes the last item stops every worker, as the last device does.
   void work(unsigned me) {
     unsigned item = 0;
     while (next(me, item)) {
       RL_ASSERT(payload[item]($) == item + 1);
       payload[item]($) = 0;
-      // As a long task: where there are two workers, the other one sees to the rest meanwhile.
+      // Acts as a long task: with two workers, the other worker takes the rest meanwhile.
       if (item == 1) second_.raise();
       if (item == 0 && workers == 2) second_.wait();
       if (taken_.fetch_add(1, std::memory_order_acq_rel) + 1 == items) stop();
@@ -65,7 +65,7 @@ class PoolModel {
           queue_.fetch_or(1u << link->item, std::memory_order_release);
         return true;
       }
-      // Last, so that a thread that waits here is woken by the one that shares out.
+      // The last load, so that a thread that waits here is woken by the thread that shares out.
       const unsigned seen = queue_.load(std::memory_order_relaxed);
       item = seen & 1 ? 0 : 1;
       const unsigned bit = 1u << item;
@@ -104,7 +104,7 @@ class PoolModel {
   Token tokens_[workers];
 };
 
-// Two things become ready, from one thread or two, for one worker or two.
+// Two items become ready, from one or two threads, for one or two workers.
 template <unsigned producers, unsigned workers>
 struct HandOff : rl::test_suite<HandOff<producers, workers>, producers + workers> {
   PoolModel<workers> pool;
@@ -124,7 +124,7 @@ void expect_caught_all() {
   expect_caught<Scenario>({.omission = Omission::recheck});
   expect_caught<Scenario>({.omission = Omission::wake});
 }
-/// With one producer the count alone orders what it put into the inbox.
+/// With one producer the count alone orders the pushed items.
 template <class Scenario>
 void expect_caught_in_inbox() {
   expect_caught<Scenario>({"Inbox<", Mutation::no_release});
@@ -148,7 +148,7 @@ TEST(PoolModelTest, TwoOfEach) {
   expect_caught<HandOff<2, 2>>({.omission = Omission::hand_on});
 }
 
-/// Those of whom one is woken for each thing that is counted.
+/// Sleepers, one of which is woken for each counted item.
 template <unsigned places>
 struct Sleeping {
   sched::ReadyCount<Env<>> count;
@@ -168,8 +168,9 @@ struct Sleeping {
   }
 };
 
-// Three things become ready while a worker looks, so nobody is woken for them. It takes one and
-// wakes a second worker, which takes one without looking, and wakes the third.
+// Three items become ready while a worker looks, so no sleeper is woken for the items. The worker
+// takes one item and wakes a second worker, which takes an item without looking, and wakes the
+// third.
 struct ThreeWorkers : rl::test_suite<ThreeWorkers, 3>, Sleeping<3> {
   void thread(unsigned me) {
     if (me == 0) {
@@ -192,8 +193,8 @@ TEST(PoolModelTest, ThreeWorkers) {
   expect_caught<ThreeWorkers>({.omission = Omission::recheck});
 }
 
-// A host leaves as it goes to sleep (Pool::run_until, whose event is done). Should it have been
-// woken for what became ready, it wakes the worker, which takes it.
+// A host leaves while it goes to sleep (Pool::run_until, whose event is done). If the host was
+// woken for a ready item, it wakes the worker, which takes the item.
 struct HostLeaves : rl::test_suite<HostLeaves, 3>, Sleeping<2> {
   void thread(unsigned thread) {
     if (thread == 0) {
@@ -214,8 +215,8 @@ TEST(PoolModelTest, HostLeaves) {
   expect_caught<HostLeaves>({.omission = Omission::recheck});
 }
 
-// A host asks for the pool's descriptor (Pool::descriptor) while something becomes ready: whoever
-// comes second makes it readable.
+// A host requests the pool's descriptor (Pool::descriptor) while an item becomes ready: the later
+// of the two threads makes the descriptor readable.
 struct DescriptorAgainstPush : rl::test_suite<DescriptorAgainstPush, 2> {
   sched::ReadyCount<Env<>> count;
   Atomic<unsigned> opened, readable;
@@ -238,8 +239,8 @@ TEST(PoolModelTest, DescriptorAgainstPush) {
   expect_caught<DescriptorAgainstPush>({"::add(", Mutation::no_seq_cst});
 }
 
-// A timer is set (Pool::call_at) while two workers go to sleep: the time is kept by one of those
-// that saw it, or one was woken for it. A flag is lowered once.
+// A timer is set (Pool::call_at) while two workers go to sleep: a worker that saw the timer keeps
+// its time, or a worker was woken for the timer. A flag is lowered once.
 struct AlarmAgainstSleep : rl::test_suite<AlarmAgainstSleep, 3> {
   static constexpr unsigned workers = 2;
   sched::SleeperFlag<Env<>> flags[workers];
@@ -258,7 +259,7 @@ struct AlarmAgainstSleep : rl::test_suite<AlarmAgainstSleep, 3> {
     }
     flags[me].raise();
     if (alarm.load(std::memory_order_seq_cst) != 0) {
-      // It gets up, unless somebody wakes it.
+      // The worker gets up, unless another thread wakes it.
       if (flags[me].lower()) {
         lowered[me].fetch_add(1, std::memory_order_relaxed);
       } else {

@@ -1,6 +1,6 @@
-// SplitCount, the shipped template, between the thread that begins uses of a thing and threads that
-// end them; and the sequence of scheduler/threads/biased_mutex.hpp, which is no template: a bias
-// that is claimed under the mutex of those whose it is not.
+// SplitCount, the shipped template, between the thread that begins uses of an object and the
+// threads that end them; and the sequence of scheduler/threads/biased_mutex.hpp, which is no
+// template: a bias that is claimed under the mutex of the other threads.
 #include "scheduler/protocol/split_count.hpp"
 
 #include "tests/model/explore.hpp"
@@ -8,13 +8,13 @@
 namespace heddle::model {
 namespace {
 
-// The owner begins two uses and lets go; two threads end them. Whoever is the last destroys the
-// thing, once, after all uses.
+// The owner begins two uses and lets go; two threads end them. The last of the three destroys the
+// object, once, after every use.
 struct UsesAgainstLetGo : rl::test_suite<UsesAgainstLetGo, 3> {
   static constexpr unsigned owner = 0, threads = 3;
   sched::SplitCount<Env<>> uses;
   Flag begun[threads];
-  rl::var<unsigned> used[threads];  // by each
+  rl::var<unsigned> used[threads];  // one element per user
   rl::var<unsigned> destroyed;
 
   void before() {
@@ -29,7 +29,8 @@ struct UsesAgainstLetGo : rl::test_suite<UsesAgainstLetGo, 3> {
         uses.begin();
         begun[k].raise();
       }
-      if (!omitted(Omission::compare)) used[owner]($) = threads;  // after the last that it begins
+      // after the last use that the owner begins
+      if (!omitted(Omission::compare)) used[owner]($) = threads;
       last = uses.let_go();
     } else {
       begun[thread].wait();
@@ -56,7 +57,8 @@ TEST(SplitCountModelTest, UsesAgainstLetGo) {
   expect_caught<UsesAgainstLetGo>({.omission = Omission::compare});
 }
 
-// A thread that locks and claims, and comes again; one that claims too; one that does not.
+// The device lock (ledger): a thread locks and claims twice; a second thread locks and claims once;
+// a third thread locks and does not claim.
 struct LedgerIsShared : rl::test_suite<LedgerIsShared, 3> {
   sched::Bias<Env<>> bias;
   rl::mutex mutex;

@@ -8,7 +8,7 @@
 namespace heddle::model {
 namespace {
 
-/// What members read once they have claimed a part; nothing but the protocol orders it.
+/// Read by members after they claimed a part; only the protocol orders the reads.
 struct Job {
   mutable rl::var<unsigned> number;
   Job& operator=(const Job& from) {
@@ -17,7 +17,7 @@ struct Job {
   }
 };
 
-/// Two jobs at most, of up to three parts that can be claimed.
+/// At most two jobs, of up to three parts that can be claimed.
 struct Parts {
   rl::var<unsigned> runs[2][3];
 
@@ -30,7 +30,7 @@ struct Parts {
     RL_ASSERT(part($) == 0);
     part($) = 1;
   }
-  /// How many of the job ran; ordered by whatever ended it.
+  /// The number of parts of the job that ran; the end of the job orders the reads.
   unsigned ran(unsigned job) {
     unsigned sum = 0;
     for (auto& part : runs[job]) sum += part($);
@@ -44,7 +44,7 @@ struct Work {
   Parts parts;
 
   void begin() { parts.begin(); }
-  /// Team::help(), without looks at anything else: `claims` at most.
+  /// Team::help(), without looks at other conditions: at most `claims` parts.
   void help(unsigned claims) {
     const bool early = omitted(Omission::order);
     unsigned job = early ? fork_join.job().number($) : 0;
@@ -77,8 +77,8 @@ struct Work {
   }
 };
 
-// Two jobs, one after the other; helpers that may have looked at the first one as they claim parts
-// of the second. Each part runs once, on the fields of its own job, and before the owner goes on.
+// Two jobs, one after another; helpers may have looked at the first job while they claim parts of
+// the second. Every part runs once, on the fields of its own job, and before the owner continues.
 struct JobsAndHelpers : rl::test_suite<JobsAndHelpers, 3>, Work {
   void before() { begin(); }
   void thread(unsigned thread) {
@@ -109,7 +109,7 @@ TEST(TeamModelTest, JobsAndHelpers) {
   expect_caught<JobsAndHelpers>({.omission = Omission::note});
 }
 
-// Two threads want to be the owner, and another one helps.
+// Two threads try to be the owner, and a third thread helps.
 struct TwoOwners : rl::test_suite<TwoOwners, 3>, Work {
   rl::var<unsigned> alone[2];
 
@@ -140,8 +140,8 @@ TEST(TeamModelTest, TwoOwners) {
   expect_caught<TwoOwners>({"::finish(", Mutation::no_lower});
 }
 
-// Two helpers and the owner drop what is left. The owner learns of all that did not run, and
-// nothing of it comes up in the next job.
+// Two helpers and the owner drop the remaining parts. The owner learns of every part that did not
+// run, and no dropped part appears in the next job.
 struct DropTheRest : rl::test_suite<DropTheRest, 3>, Work {
   void before() { begin(); }
   void thread(unsigned thread) {
@@ -179,7 +179,8 @@ TEST(TeamModelTest, DropTheRest) {
   expect_caught<DropTheRest>({.omission = Omission::note});
 }
 
-// The owner sleeps until both helpers have ended their part, then begins another job without.
+// The owner sleeps until both helpers have ended their part, then begins another job without
+// helpers.
 struct OwnerSleeps : rl::test_suite<OwnerSleeps, 3>, Work {
   Token token;
   Flag published, second;
@@ -224,8 +225,9 @@ TEST(TeamModelTest, OwnerSleeps) {
   expect_caught<OwnerSleeps>({.omission = Omission::wake});
 }
 
-// One publishes something for one, twice, then for all; two sleep where they find nothing. As many
-// are woken as there is something for, and nothing is slept over.
+// One thread publishes work for one sleeper, twice, then for every sleeper; two threads sleep when
+// they find no work. The publisher wakes as many sleepers as there is work for, and no work is
+// missed.
 template <Mutation mutation>
 struct SleepersAreWoken : rl::test_suite<SleepersAreWoken<mutation>, 3> {
   sched::Doorbells<Env<mutation>> bells;
@@ -288,7 +290,8 @@ TEST(TeamModelTest, SleepersAreWoken) {
   expect_caught<SymmetricSleepers>({"::unpark(", Mutation::clears});
 }
 
-// Each sleeper is woken once for each time that it parks, and nobody who got up by itself.
+// A sleeper is woken once for each time that it parks, and a sleeper that got up by itself is not
+// woken.
 struct WokenOnce : rl::test_suite<WokenOnce, 1> {
   sched::Doorbells<Env<>> bells;
 
@@ -312,7 +315,7 @@ TEST(TeamModelTest, WokenOnce) {
   expect_caught<WokenOnce>({"::unpark(", Mutation::clears});
 }
 
-/// What a helper may be told to serve; nothing is left when it goes.
+/// An object that a helper may be told to serve; destroyed once no hold is left.
 struct Thing {
   rl::var<unsigned> alive;
   Atomic<unsigned> holds;
@@ -327,8 +330,9 @@ struct Thing {
   }
 };
 
-// A helper is told of one thing, another one, and nothing; each goes as soon as it was told of the
-// next. Whether or not it took one, one of the two lets go of it.
+// A helper is assigned one object, another object, and none; an object is destroyed once the next
+// assignment was made. Whether or not the helper took an object, one of the two threads releases
+// it.
 struct ThingsGo : rl::test_suite<ThingsGo, 2> {
   Thing things[2];
   sched::Assignment<Thing, Env<>> assignment;

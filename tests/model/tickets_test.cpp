@@ -1,5 +1,5 @@
-// Takers of tickets, and those that read how many were taken: beside each other, and without a
-// bias.
+// Threads that take tickets, and threads that read the number of tickets taken: with a bias, and
+// without.
 #include "tests/model/explore.hpp"
 
 namespace heddle::model {
@@ -8,7 +8,7 @@ namespace {
 using sched::Bias;
 using sched::Lane;
 
-/// A lane that nobody publishes in; its memory is not the model's.
+/// A lane without publications; its memory is outside the model.
 template <class LaneEnv>
 struct Tickets {
   std::optional<Lane<LaneEnv, 1>> lane;
@@ -26,8 +26,8 @@ struct Tickets {
   }
 };
 
-// A thread that reads how many tickets were taken sees what their takers did before: one that has
-// the bias, and one that came second; or two without a bias.
+// A reader of the number of tickets taken sees the earlier writes of the takers: the owner of the
+// bias and a second thread; or two takers without a bias.
 template <Mutation mutation>
 struct ReadTickets : rl::test_suite<ReadTickets<mutation>, 3> {
   Tickets<Env<mutation>> tickets;
@@ -65,15 +65,15 @@ TEST(TicketsModelTest, ReadTickets) {
   expect_caught<WithoutBias>({"::reserve(", Mutation::no_release});
 }
 
-// The second of two that take tickets by exchange sees what the first did before; a thread that
-// finds the lane closed sees what the one that closed it did before.
+// The second of two threads that take tickets by exchange sees the first thread's earlier writes; a
+// thread that finds the lane closed sees the closing thread's earlier writes.
 struct TicketsInOrder : rl::test_suite<TicketsInOrder, 3> {
   Tickets<Env<>> tickets;
   rl::var<unsigned> before_taken[2], before_closed;
 
   void before() {
     tickets.open();
-    RL_ASSERT(tickets.take(8) == 1 && tickets.take(9) == 2);  // which ends the bias
+    RL_ASSERT(tickets.take(8) == 1 && tickets.take(9) == 2);  // ends the bias
     before_taken[0]($) = before_taken[1]($) = before_closed($) = 0;
   }
   void after() { tickets.close(); }
@@ -97,7 +97,8 @@ TEST(TicketsModelTest, TicketsInOrder) {
   expect_caught<TicketsInOrder>({"::closed(", Mutation::no_acquire});
 }
 
-// Three take the bias away from its owner; each of them finds it outside, and sees what it did.
+// Three threads take the bias away from its owner; afterwards the owner is outside, and its writes
+// are visible to the three.
 struct ThreeRevoke : rl::test_suite<ThreeRevoke, 4> {
   Bias<Env<>> bias;
   rl::var<unsigned> inside;

@@ -1,11 +1,12 @@
-// The ring of a trace: nothing is overwritten, what is read was written whole, and in order.
+// The ring of a trace: no record is overwritten, and records are read completely written, and in
+// order.
 #include "scheduler/protocol/trace_ring.hpp"
 #include "tests/model/explore.hpp"
 
 namespace heddle::model {
 namespace {
 
-/// Reading it while it is written is an error.
+/// Reading a record while it is written is an error.
 struct Record {
   Record() = default;
   explicit Record(unsigned n) { number($) = n; }
@@ -21,8 +22,8 @@ struct Record {
 
 constexpr unsigned writes = 4;
 
-/// Thread 0 writes more than the ring holds; thread 1 reads meanwhile, and once it has ended. With
-/// `writers` 2, a third one writes too, which nothing allows.
+/// Thread 0 writes more records than the ring holds; thread 1 reads meanwhile, and once more after
+/// the end. With `writers` 2, a third thread writes too, in violation of the contract.
 template <Mutation mutation, unsigned writers = 1>
 struct WriteAgainstRead : rl::test_suite<WriteAgainstRead<mutation, writers>, writers + 1> {
   std::optional<sched::TraceRing<Record, Env<mutation>>> ring;

@@ -1,5 +1,6 @@
-// Turns: the shipped template, between threads that publish and the consumer whose turn one of them
-// takes. What is published is ordered by Turns alone here, but for the first look of a visitor.
+// Turns (FIFO lock): the shipped template, between threads that publish and the consumer whose turn
+// one of the threads takes. Only Turns orders the published data here, except for a visitor's first
+// look.
 #include "scheduler/protocol/turns.hpp"
 
 #include "scheduler/protocol/fork_join.hpp"
@@ -8,12 +9,13 @@
 namespace heddle::model {
 namespace {
 
-// Two threads publish, one of them twice; each looks after its own request, where nobody else does.
+// Two threads publish, one of them twice; each thread looks after its own request, unless the other
+// thread does.
 struct AskAgainstEnd : rl::test_suite<AskAgainstEnd, 2> {
   static constexpr unsigned items = 3;
   sched::Turns<Env<>> turns;
   Atomic<unsigned> published[items];
-  rl::var<unsigned> seen[items];  // the consumer's: a turn finds what the last one left
+  rl::var<unsigned> seen[items];  // the consumer's: a turn finds the state that the last turn left
 
   AskAgainstEnd() {
     for (auto& item : seen) item($) = 0;
@@ -57,8 +59,8 @@ TEST(TurnsModelTest, AskAgainstEnd) {
   expect_caught<AskAgainstEnd>({.omission = Omission::wake});
 }
 
-// A place of a team that visitors take, as HelperPlace: the owner of two jobs runs nothing, and
-// asks for a visit after it has published each; the visitor finds it.
+// A place of a team that visitors take, as HelperPlace: the owner of two jobs runs no part, and
+// asks for a visit after each publication; the visitor finds the job.
 struct PlaceIsVisited : rl::test_suite<PlaceIsVisited, 2> {
   static constexpr unsigned over = 10;
   sched::ForkJoin<unsigned, Env<>> fork_join;
@@ -75,7 +77,7 @@ struct PlaceIsVisited : rl::test_suite<PlaceIsVisited, 2> {
       if (!omitted(Omission::order)) fork_join.publish(job, 1);
       const bool mine = turns.ask();
       if (omitted(Omission::order)) fork_join.publish(job, 1);
-      if (mine) sent.fetch_add(1, std::memory_order_release);  // as the inbox of a pool
+      if (mine) sent.fetch_add(1, std::memory_order_release);  // stands for the inbox of a pool
       while (fork_join.ended() != 1) pause();
       RL_ASSERT(runs[job]($) == 1);
     }

@@ -1,5 +1,5 @@
-// Visits, the shipped template, with two places: visitors that find a thing, and a remover that
-// destroys it once all who may have it have left.
+// Visits (reader sections), the shipped template, with two places: visitors that find an object,
+// and a remover that destroys the object once every visitor that may have it has left.
 #include "scheduler/protocol/visits.hpp"
 
 #include "tests/model/explore.hpp"
@@ -7,12 +7,13 @@
 namespace heddle::model {
 namespace {
 
-// Two visitors share a place, a third has the other; two of them come before or after the removal.
+// Two visits share a place, and a third visit has the other place; two of the visits come before or
+// after the removal.
 struct RemovalAgainstVisits : rl::test_suite<RemovalAgainstVisits, 3> {
   static constexpr unsigned remover = 0;
   sched::Visits<Env<>, 2> visits;
-  Atomic<unsigned> found;   // 1: visitors find the thing
-  rl::var<unsigned> thing;  // 0 once it is destroyed
+  Atomic<unsigned> found;   // 1: visitors find the object
+  rl::var<unsigned> thing;  // 0 once destroyed
 
   void before() {
     found.store(1, std::memory_order_relaxed);
@@ -21,12 +22,12 @@ struct RemovalAgainstVisits : rl::test_suite<RemovalAgainstVisits, 3> {
   void thread(unsigned thread) {
     if (thread != remover) {
       visit(thread);
-      if (thread == 1) visit(2);  // where another thread may be
+      if (thread == 1) visit(2);  // a place that another thread may use too
       return;
     }
     if (!omitted(Omission::order)) found.store(0, std::memory_order_seq_cst);
     typename sched::Visits<Env<>, 2>::Seen seen;
-    // It looks again later; here, three times at most.
+    // The remover looks repeatedly; here, at most three times.
     bool passed = omitted(Omission::recheck);
     for (int looks = 0; looks < 3 && !passed; ++looks) passed = visits.pass(seen);
     if (!passed) return;
@@ -44,7 +45,7 @@ struct RemovalAgainstVisits : rl::test_suite<RemovalAgainstVisits, 3> {
 TEST(VisitsModelTest, RemovalAgainstVisits) {
   expect_holds<RemovalAgainstVisits>();
   expect_caught<RemovalAgainstVisits>({"::enter(", Mutation::no_seq_cst});
-  // Relacy takes the seq_cst store for a fence, so that an acquire in pass() would do there.
+  // Relacy treats the seq_cst store as a fence, which makes an acquire in pass() sufficient here.
   expect_caught<RemovalAgainstVisits>({"::leave(", Mutation::no_release});
   expect_caught<RemovalAgainstVisits>({"::pass(", Mutation::relaxed});
   expect_caught<RemovalAgainstVisits>({.omission = Omission::order});

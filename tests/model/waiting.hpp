@@ -1,18 +1,18 @@
-// What scenarios need to sleep and to be called back: the sequences of Parker and of Timeline's
-// calls, over the shipped Progress. One entry a waiter.
+// Sleeps and callbacks for scenarios: the sequences of Parker and of Timeline's calls, over the
+// shipped Progress. One entry per waiter.
 #pragma once
 
 #include "tests/model/explore.hpp"
 
 namespace heddle::model {
 
-/// A task that does nothing.
+/// A task without effect.
 inline constexpr sched::TaskOps no_task{
     [](void* /*to*/, void* /*from*/) noexcept {},
     [](void* /*callable*/, Status& /*failure*/) { return true; },
     [](void* /*callable*/) noexcept {}};
 
-/// Parker, with a wait in the place of the kernel's.
+/// Parker, with a model's wait in place of the kernel's wait.
 class Token {
  public:
   void unpark() { token_.exchange(1, std::memory_order_release); }
@@ -24,20 +24,20 @@ class Token {
   Atomic<unsigned> token_;
 };
 
-/// Timeline: complete(), call() and wait(), whose entries a mutex guards.
+/// Timeline: complete(), call() and wait(); a mutex guards the entries.
 template <unsigned slots>
 class Waiters {
  public:
   Waiters() { tickets_.fill(nobody); }
   [[nodiscard]] std::uint64_t completed() const { return progress_.completed(); }
-  /// As a worker between two tasks: whether it has looked around.
+  /// Acts as a worker between two tasks: returns whether the worker has looked around.
   bool complete(std::uint64_t ticket) {
     if (!progress_.pass(ticket)) return false;
     if (progress_.look(ticket)) call_back(ticket);
     return true;
   }
   void attract() { progress_.attract(); }
-  /// Returns once `ticket` has ended; `slot` is the caller's alone.
+  /// Returns once `ticket` has ended; `slot` is used only by the caller.
   void wait(std::uint64_t ticket, unsigned slot) {
     if (completed() >= ticket) return;
     if (call(ticket, slot)) tokens_[slot].park();
@@ -73,7 +73,7 @@ class Waiters {
   static constexpr std::uint64_t nobody = Progress::nobody;
   Progress progress_;
   rl::mutex mutex_;
-  std::array<std::uint64_t, slots> tickets_;  // that are waited for; guarded by mutex_
+  std::array<std::uint64_t, slots> tickets_;  // the awaited tickets; guarded by mutex_
   Token tokens_[slots];
 };
 

@@ -4,8 +4,8 @@
 namespace heddle::model {
 namespace {
 
-// Two devices whose tasks wait for each other's in turn, and a host that waits for the last one:
-// A's first task, B's, which comes after it, A's second one, which comes after that.
+// Two devices whose tasks wait for one another in turn, and a host that waits for the last task:
+// A's first task; B's task, which comes after A's first; A's second task, which comes after B's.
 struct WaitAcrossDevices : rl::test_suite<WaitAcrossDevices, 3> {
   Waiters<2> a;
   Waiters<1> b;
@@ -43,9 +43,8 @@ TEST(WaitingModelTest, WaitAcrossDevices) {
   expect_caught<WaitAcrossDevices>({.omission = Omission::wake});
 }
 
-// A queue of one task, which is full: a thread that wants to submit waits for the task that has the
-// slot, and tries again. Another producer, if there is one, tries once, and may take the slot
-// first.
+// A full queue of one task: a submitting thread waits for the task in the slot, and tries again.
+// Another producer, if there is one, tries once, and may take the slot first.
 template <unsigned producers>
 struct WaitForSlot : rl::test_suite<WaitForSlot<producers>, producers + 1> {
   std::optional<sched::Lane<Env<>, 1>> lane;
@@ -58,7 +57,7 @@ struct WaitForSlot : rl::test_suite<WaitForSlot<producers>, producers + 1> {
     timeline.emplace();
     slot($) = 0;
     RL_ASSERT(try_submit(0));
-    if (producers == 2) RL_ASSERT(!try_submit(1));  // which ends the bias
+    if (producers == 2) RL_ASSERT(!try_submit(1));  // ends the bias
   }
   void after() {
     const Outside memory;
@@ -76,7 +75,7 @@ struct WaitForSlot : rl::test_suite<WaitForSlot<producers>, producers + 1> {
   }
   void submit(unsigned me) {
     while (!try_submit(me)) {
-      // As make_room(): by now the slot may be free, or somebody else's.
+      // As make_room(): by now the slot may be free, or taken by another producer.
       const std::uint64_t taken = lane->tickets();
       if (taken >= lane->capacity()) timeline->wait(taken - lane->capacity() + 1, me);
     }
@@ -110,17 +109,17 @@ void expect_slots_handed_on() {
 TEST(WaitingModelTest, WaitForSlot) { expect_slots_handed_on<WaitForSlot<1>>(); }
 TEST(WaitingModelTest, TwoWaitForSlot) { expect_slots_handed_on<WaitForSlot<2>>(); }
 
-// A task on a fiber waits for two events in turn, whose ends call the same waker, so that each may
-// wake for nothing; threads that end a wait go on with the task, one at a time.
+// A task on a fiber waits for two events in turn, whose ends call the same waker, so wakes may be
+// superfluous; threads that end a wait continue the task, one thread at a time.
 struct SuspendAgainstResume : rl::test_suite<SuspendAgainstResume, 3> {
   sched::Parking<Env<>> parking;
-  rl::var<unsigned> frame;  // the fiber's stack: how many events the task has seen
+  rl::var<unsigned> frame;  // the fiber's stack: the number of events that the task has seen
   rl::var<unsigned> result[2];
   Flag done[2];
 
   void before() { frame($) = result[0]($) = result[1]($) = 0; }
   void after() { RL_ASSERT(frame($) == 2); }
-  /// What a visitor of the fiber does, until the task has suspended or ended.
+  /// A visitor of the fiber runs the task until it has suspended or ended.
   void go_on(bool resumed) {
     while (true) {
       while (frame($) < 2 && (done[frame($)].raised() || (resumed && omitted(Omission::recheck)))) {

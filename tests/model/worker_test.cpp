@@ -1,11 +1,12 @@
-// The worker thread and threads that submit to it or shut it down: the shipped Lane and Doorbell in
-// the sequences of DeviceCore. The lane's bias is gone already; it has scenarios of its own.
+// The worker thread, and threads that submit to the worker or shut it down: the shipped Lane and
+// Doorbell in the sequences of DeviceCore. The lane's bias has already ended; it has scenarios of
+// its own.
 #include "tests/model/waiting.hpp"
 
 namespace heddle::model {
 namespace {
 
-/// A device with a worker of its own. Tickets 1 and 2 have ended before the scenario begins.
+/// A device with its own worker. Tickets 1 and 2 have ended before the scenario begins.
 struct ThreadedDevice {
   static constexpr std::uint64_t first = 3, last_max = 4;
 
@@ -56,7 +57,7 @@ struct ThreadedDevice {
     }
   }
 
-  // The controller: abandon() inside a task, which waits for nothing.
+  // The controller: abandon() inside a task, which does not wait.
 
   void shut_down() {
     if (!omitted(Omission::order)) lane.close();
@@ -88,8 +89,8 @@ struct WithDevice : rl::test_suite<Scenario, threads> {
   }
 };
 
-// Two producers submit to a worker that goes to sleep. It sleeps only if there is nothing, and is
-// woken once for each time that it is about to.
+// Two producers submit to a worker that goes to sleep. The worker sleeps only without work, and is
+// woken once for each time that it is about to sleep.
 struct SubmitWakesOnce : WithDevice<SubmitWakesOnce, 3> {
   void before() {
     WithDevice::before();
@@ -105,8 +106,9 @@ struct SubmitWakesOnce : WithDevice<SubmitWakesOnce, 3> {
   }
 };
 
-// A producer stopped between taking its ticket and publishing it; it gives it up by a task that
-// does nothing. Another one's ticket comes after that and is published first.
+// A producer is stopped between taking its ticket and publishing; it gives the ticket up by
+// publishing a task without effect. The ticket of another producer comes later and is published
+// first.
 struct ReserveThenGiveUp : WithDevice<ReserveThenGiveUp, 3> {
   void before() {
     WithDevice::before();
@@ -119,7 +121,7 @@ struct ReserveThenGiveUp : WithDevice<ReserveThenGiveUp, 3> {
   void check() { RL_ASSERT(device->done[3]($) == 1 && device->done[4]($) == 1); }
 };
 
-// Shutting down against submitting: what was accepted runs, nothing else does, the worker ends.
+// Shutting down against submitting: accepted tasks run, refused tasks do not, and the worker ends.
 struct ShutdownAgainstSubmit : WithDevice<ShutdownAgainstSubmit, 3> {
   std::uint64_t accepted = 0;
   void thread(unsigned thread) {
