@@ -32,8 +32,8 @@ class alignas(tuning::line_bytes) Admission {
   [[nodiscard]] [[gnu::always_inline]] std::uint64_t reserve_alone() noexcept {
     return lane_.reserve_alone(known_thread_number());
   }
-  /// reserve_alone() after a fresh look at the number of free slots.
-  [[nodiscard]] std::uint64_t reserve_alone_anew() noexcept {
+  /// The same after a recount of the free slots.
+  [[nodiscard]] std::uint64_t reserve_alone(Recount /*recount*/) noexcept {
     return lane_.reserve_alone(known_thread_number(),
                                [this] { return device_.timeline->completed(); });
   }
@@ -73,8 +73,8 @@ class alignas(tuning::line_bytes) Admission {
   [[nodiscard]] Event submit_nothing(Label label, const SubmitOptions& options) noexcept;
   [[nodiscard]] Event publish(std::uint64_t ticket, Label label, const TaskOps& ops,
                               void* from) noexcept;
-  [[nodiscard]] Event publish_carefully(std::uint64_t ticket, Label label, TaskNote& note,
-                                        const TaskOps& ops, void* from) noexcept;
+  [[nodiscard]] Event publish(std::uint64_t ticket, Label label, TaskNote& note, const TaskOps& ops,
+                              void* from) noexcept;
   [[nodiscard]] Status make_room(const SubmitOptions& options) noexcept;
   [[nodiscard]] Status wait_for_slot(std::uint64_t tickets, Runner::Deadline deadline) noexcept;
 

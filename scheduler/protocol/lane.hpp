@@ -173,8 +173,8 @@ class Lane {
     return *reinterpret_cast<Slot*>(static_cast<std::byte*>(callable) - offsetof(Slot, callable));
   }
   /// Publishes the task that was built in `slot`.
-  static void publish_built(Slot& slot, std::uint64_t ticket, const char* label,
-                            const TaskOps& ops) noexcept {
+  static void publish(Slot& slot, std::uint64_t ticket, const char* label,
+                      const TaskOps& ops) noexcept {
     publish_head(slot, head_of(ticket, ops), label);
   }
   /// Builds the task of a reserved ticket in its slot and publishes it.
@@ -187,10 +187,11 @@ class Lane {
   void publish(std::uint64_t ticket, const char* label, const TaskOps& ops, void* from,
                TaskNote& note) noexcept {
     ops.construct(at(ticket).callable, from);
-    publish_built(ticket, label, ops, note);
+    publish(ticket, label, ops, note);
   }
-  void publish_built(std::uint64_t ticket, const char* label, const TaskOps& ops,
-                     TaskNote& note) noexcept {
+  /// Publishes a task with a note, which was built in the ticket's slot.
+  void publish(std::uint64_t ticket, const char* label, const TaskOps& ops,
+               TaskNote& note) noexcept {
     notes_[index(ticket)] = std::move(note);
     publish_head(at(ticket), head_of(ticket, ops) ^ Found::noted_bit, label);
   }
