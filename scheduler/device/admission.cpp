@@ -116,7 +116,7 @@ Event Admission::submit_carefully(Label label, TaskNote& note, const TaskOps& op
       ticket = reserve(producer_number());
       if (ticket != 0 && Clocks::on()) Clocks::submitted(event(ticket), options.after, true);
     }
-    if (ticket != 0) return publish_carefully(ticket, label, note, ops, from);
+    if (ticket != 0) return publish(ticket, label, note, ops, from);
     if (Status status = make_room(options); !status.ok()) return refuse(std::move(status));
   }
 }
@@ -129,8 +129,8 @@ Event Admission::publish(std::uint64_t ticket, Label label, const TaskOps& ops,
   return taken;
 }
 
-Event Admission::publish_carefully(std::uint64_t ticket, Label label, TaskNote& note,
-                                   const TaskOps& ops, void* from) noexcept {
+Event Admission::publish(std::uint64_t ticket, Label label, TaskNote& note, const TaskOps& ops,
+                         void* from) noexcept {
   Event taken(place_, ticket);  // first: an inline task may drop the device's last handle
   Hooks* const simulation = device_.simulated ? hooks() : nullptr;
   if (simulation != nullptr) simulation->point_in_submit();

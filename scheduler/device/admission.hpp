@@ -18,6 +18,9 @@ namespace heddle::sched {
 
 class Hooks;
 
+/// Selects the overloads that first read how many tasks have completed.
+struct Recount {};
+
 class alignas(tuning::line_bytes) Admission {
  public:
   Admission(const Identity& device, Summons& summons, const Control& control)

@@ -48,7 +48,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] static DeviceCore& in(const TaskDevice& device) noexcept { return *device.core_; }
 
   /// See TaskDevice: submission on the fast path.
-  [[nodiscard]] TaskDevice::Slot reserve_plainly() noexcept {
+  [[nodiscard]] TaskDevice::Slot reserve() noexcept {
     // A single comparison checks two conditions: the device is on its fast path, and no observer
     // watches submits. In a forked child no thread has the owner's number.
     if (control_.health().plain() > trace::submits_on()) [[likely]] {
@@ -57,22 +57,22 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
     }
     return {nullptr, 0};
   }
-  /// reserve_plainly() after a fresh look at the number of free slots.
-  [[nodiscard]] TaskDevice::Slot reserve_plainly_anew() noexcept {
+  /// The same after a recount of the free slots.
+  [[nodiscard]] TaskDevice::Slot reserve(Recount recount) noexcept {
     if (control_.health().plain() > trace::submits_on()) {
-      if (const std::uint64_t ticket = admission_.reserve_alone_anew())
+      if (const std::uint64_t ticket = admission_.reserve_alone(recount))
         return {admission_.lane().begin(ticket).callable, ticket};
     }
     return {nullptr, 0};
   }
-  void publish_plainly(TaskDevice::Slot slot, const char* label, const TaskOps& ops) noexcept {
-    Lane<>::publish_built(Lane<>::slot_of(slot.callable), slot.ticket, label, ops);
+  void publish(TaskDevice::Slot slot, const char* label, const TaskOps& ops) noexcept {
+    Lane<>::publish(Lane<>::slot_of(slot.callable), slot.ticket, label, ops);
     if (!summons_.quiet()) [[unlikely]]
       call_closely();
   }
-  void publish_built(TaskDevice::Slot slot, const char* label, const TaskOps& ops,
-                     TaskNote& note) noexcept {
-    admission_.lane().publish_built(slot.ticket, label, ops, note);
+  void publish(TaskDevice::Slot slot, const char* label, const TaskOps& ops,
+               TaskNote& note) noexcept {
+    admission_.lane().publish(slot.ticket, label, ops, note);
     summons_.call();
   }
   [[nodiscard]] Admission& admission() noexcept { return admission_; }

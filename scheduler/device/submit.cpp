@@ -5,11 +5,11 @@
 
 namespace heddle::sched {
 
-TaskDevice::Slot TaskDevice::reserve(DeviceCore& core) noexcept { return core.reserve_plainly(); }
+TaskDevice::Slot TaskDevice::reserve(DeviceCore& core) noexcept { return core.reserve(); }
 
 void TaskDevice::publish(DeviceCore& core, Slot slot, const char* label,
                          const TaskOps& task) noexcept {
-  core.publish_plainly(slot, label, task);
+  core.publish(slot, label, task);
 }
 
 Event TaskDevice::submit_task(Label label, const TaskOps& task, void* from) const noexcept {
@@ -41,20 +41,20 @@ bool disturbed_since(const TaskDevice& device, std::uint64_t before) noexcept {
 }
 
 PlainTicket::PlainTicket(const TaskDevice& device) noexcept : core_(&DeviceCore::in(device)) {
-  auto slot = core_->reserve_plainly();
+  auto slot = core_->reserve();
   if (slot.callable == nullptr) [[unlikely]]
-    slot = core_->reserve_plainly_anew();
+    slot = core_->reserve(Recount());
   place_ = slot.callable;
   if (place_ != nullptr) [[likely]]
     event_ = core_->admission().event(slot.ticket);
 }
 
 void PlainTicket::publish(Label label, const TaskOps& ops) const noexcept {
-  core_->publish_plainly({place_, event_.ticket()}, label.c_str(), ops);
+  core_->publish({place_, event_.ticket()}, label.c_str(), ops);
 }
 
 void PlainTicket::publish(Label label, const TaskOps& ops, TaskNote& note) const noexcept {
-  core_->publish_built({place_, event_.ticket()}, label.c_str(), ops, note);
+  core_->publish({place_, event_.ticket()}, label.c_str(), ops, note);
 }
 
 }  // namespace heddle::sched
