@@ -9,7 +9,7 @@
 // writer creates the file under a temporary name in the same directory and renames the file, so
 // readers see a whole entry or none. Entries are not synced to disk: a power cut may lose the
 // entries of the last half minute, or leave torn entries. A torn entry fails its checksum and is
-// compiled again; the README of jit/ states the cost of a sync per entry.
+// compiled again; README.md states the cost of a sync per entry.
 //
 // Reading an entry marks the entry as used. When the files together exceed the bound, the least
 // recently used are removed; a process that reads a removed entry keeps its open file. Two

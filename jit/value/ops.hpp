@@ -19,8 +19,8 @@ namespace heddle::jit {
 //  order : operands of type T (bool too), result T
 //  test  : operands of type T, result bool
 //  logic : operands converted to bool (nonzero), result bool
-//  real  : floating T only (integer and bool operands become f32), result T; jit/README.md lists
-//          the errors of operations that are not correctly rounded (and of pow on floats)
+//  real  : floating T only (integer and bool operands become f32), result T; README.md lists the
+//          errors of operations that are not correctly rounded (and of pow on floats)
 //  bits  : u64 operands, u64 result
 //  words : integers converted to i32, result i32, unless stated otherwise; made by schedules only,
 //          never in programs. dot_bf16: the third operand plus the products of two bf16 each, the

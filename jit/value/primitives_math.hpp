@@ -1,7 +1,8 @@
 // exp, log, sin and the like as straight lines of exactly defined steps: IEEE operations, fma,
 // integer operations and selects. Their bits are therefore the same from every compiler, in scalar
 // code, in vector code of any width, and when folded; and compilers vectorise the loops around
-// them. The bounds of their errors are in jit/README.md. Pure functions on a builder; one thread.
+// them. The bounds of their errors are in jit/value/README.md. Pure functions on a builder; one
+// thread.
 //
 // fma is used wherever it saves a rounding: x86-64-v3, AArch64 and GPUs have an fma instruction;
 // elsewhere the C library's fma is exact too, though slow. Coefficients: tools/coefficients.sollya.

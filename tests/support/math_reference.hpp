@@ -12,7 +12,7 @@
 namespace heddle::jit::testing {
 
 /// The operations that are computed by polynomials, and how far they may be from the exact value:
-/// jit/README.md states these bounds.
+/// jit/value/README.md states these bounds.
 struct MathBound {
   Op op;
   double f32;

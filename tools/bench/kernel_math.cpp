@@ -1,5 +1,5 @@
 // exp, sin and similar functions in f32, from the first-level cache: the cost of an element,
-// against vector functions of other libraries, whose errors differ (jit/README.md).
+// against vector functions of other libraries, whose errors differ (jit/value/README.md).
 #include <fmt/format.h>
 
 #include <string>

@@ -171,7 +171,7 @@ void check_bounds(const dev::Module& module, DType t, std::size_t count, std::ui
   }
 }
 
-// J3, B3: the bounds that jit/README.md states, over the whole range
+// J3, B3: the bounds that jit/value/README.md states, over the whole range
 TEST_P(MathTest, StaysWithinItsBounds) {
   const std::uint64_t seed = std::random_device{}();
   const auto module = loaded(*make()->compile(math_unit()));
