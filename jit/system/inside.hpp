@@ -35,6 +35,11 @@ struct Inside {
   static void rebind(View& view, std::shared_ptr<State> buffer) noexcept {
     view.buffer_.state_ = std::move(buffer);
   }
+  /// Exchanges the states of two handles, without a change of their counts.
+  template <class Handle, class Other>
+  static void swap(Handle& handle, Other& other) noexcept {
+    handle.state_.swap(other.state_);
+  }
   /// A handle on `state`.
   template <class Handle, class... State>
   [[nodiscard]] static Handle make(State&&... state) {

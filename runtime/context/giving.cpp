@@ -25,7 +25,6 @@ Giving::Giving(const ContextState& context, const Contents& prior, const Code& c
   if (donate.empty()) return;
   const jit::CodeData& data = *Inside::of(code);
   const jit::Signature& signature = data.signature();
-  TakerSearch search;
   for (const Tensor& tensor : donate) {
     const std::optional<std::size_t> giver = entry_of(data, tensor);
     if (!giver) refuse(ErrorCode::invalid_argument, tensor, "it does not use it");
@@ -39,7 +38,9 @@ Giving::Giving(const ContextState& context, const Contents& prior, const Code& c
                  fmt::format("routine '{}' on {}", code.name(), context.device->execution->name));
     if (view->num_bytes() == 0) continue;  // no bytes to donate
     require_donatable(tensor, *view);
-    const auto taker = search.next(signature.entries.size(), [&](std::size_t candidate) {
+    // From the first entry on: a link refuses a donor without taker, and the circle would pass over
+    // takers that later donors need.
+    const auto taker = TakerSearch().next(signature.entries.size(), [&](std::size_t candidate) {
       return is_new(prior, candidate) && signature.may_take(candidate, *giver);
     });
     if (!taker) {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "heddle/executor_arguments.hpp"
+#include "heddle/few.hpp"
 #include "runtime/device/device_state.hpp"
 #include "runtime/device/execution.hpp"
 #include "runtime/door/submit.hpp"

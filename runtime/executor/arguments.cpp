@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "jit/system/inside.hpp"
+#include "runtime/device/allocation.hpp"
 #include "runtime/device/device_state.hpp"
 #include "runtime/device/execution.hpp"
 #include "runtime/executor/state.hpp"

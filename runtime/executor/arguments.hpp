@@ -62,8 +62,8 @@ class CallArguments {
   /// The number of arguments in the buffer.
   [[nodiscard]] std::size_t num_in(const BufferState& buffer) const;
   /// True: the arguments were not checked, as the fast path itself finds those that do not fit.
-  /// Every argument is an array of the call's device that no other device fills, and donated
-  /// arguments are whole buffers.
+  /// Every argument is an array of the call's device and waits for no event from outside; a donated
+  /// argument is a whole buffer, given once.
   [[nodiscard]] bool are_plain() const noexcept { return are_plain_; }
   /// Throws where an argument has no memory, its filling failed, or it cannot be donated.
   void check() const;

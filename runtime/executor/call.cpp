@@ -74,7 +74,7 @@ class Launch final : private Condition {
  private:
   [[nodiscard]] bool submit_plainly();
   void submit_carefully();
-  void put_small(void* place) const noexcept;
+  [[nodiscard]] SmallCall small_call() const noexcept;
   void keep_values(CallRecord& record) const;
   void add_accesses(Accesses& accesses) const;
   [[nodiscard]] bool hold() noexcept override;
@@ -88,8 +88,10 @@ class Launch final : private Condition {
   CallResults& results_;
   VariableSnapshot& variables_;
   const LaunchWay way_;
-  std::unique_ptr<CallRecord> record_;                // null: the task is a SmallCall
-  boost::container::small_vector<Array, 4> updates_;  // new arrays of updated variables, in order
+  std::unique_ptr<CallRecord> record_;  // null: the task is a SmallCall
+  // new arrays of updated variables, in order; the only handles, hence the next call may update
+  // them in place
+  boost::container::small_vector<executors::Result, 4> updates_;
 };
 
 Launch::Launch(const CallTarget& target, const CallArguments& arguments, const Donation& donation,
@@ -104,7 +106,7 @@ Launch::Launch(const CallTarget& target, const CallArguments& arguments, const D
       record_(results.take_record()) {
   for (const CompiledGraph::VariableUse& use : graph_.variables) {
     for (std::size_t k = 0; use.first_result && k < use.variable->types.size(); ++k)
-      updates_.push_back(results.arrays()[*use.first_result + k].copy());
+      updates_.push_back(std::move(results.arrays()[*use.first_result + k]));
   }
   if (record_) fill_tables(*record_, target, arguments, results);
 }
@@ -167,44 +169,42 @@ const sched::TaskOps& Launch::ops() const noexcept {
   return record_ ? CallRecord::plain_ops : SmallCall::ops;
 }
 
-/// The task is built first: once the variables have their new arrays, another thread may replace
-/// these, and free them.
+/// Reads the addresses first: once the variables have their new arrays, another thread may replace
+/// these, and free them. Writes the slot last: its line comes from the worker, and the atomic
+/// operations of the release would wait for the write.
 sched::Label Launch::put(void* place, const Event& event) {
   if (record_) {
+    release(&event);
     *static_cast<CallRecord**>(place) = record_.release();
   } else {
-    put_small(place);
-  }
-  if (variables_.empty()) {
-    results_.set_event(event);
-  } else {
+    const SmallCall call = small_call();
     release(&event);
+    ::new (place) SmallCall(call);
   }
   return target_.site.label;
 }
 
-void Launch::put_small(void* place) const noexcept {
-  auto* const call = ::new (place) SmallCall{&target_.site, {}};
+SmallCall Launch::small_call() const noexcept {
+  SmallCall call{&target_.site, {}};
   const SmallBuffers& small = *target_.site.small;
   for (std::uint32_t k = 0; k < small.num_buffers; ++k) {
     const auto& buffer = small.buffers[k];
     const BufferView& view =
         buffer.result ? results_.view(buffer.number) : arguments_.view(buffer.number);
-    call->data[k] = Inside::of(view.buffer())->data + view.offset();
+    call.data[k] = Inside::of(view.buffer())->data + view.offset();
   }
+  return call;
 }
 
 /// At the moment of acceptance: checks that the variables are unchanged since the call read them.
 bool Launch::hold() noexcept { return variables_.hold(); }
 
 /// Names the task in the results, and installs the new arrays of variables, for later calls to
-/// read. The old arrays are destroyed with the launch, without a lock.
+/// read. The launch and the call keep the old arrays, which are destroyed without a lock.
 void Launch::release(const Event* taken) noexcept {
-  if (taken != nullptr) {
-    results_.set_event(*taken);
-    results_.drop_arrays();  // leaves the variables as the only owners, for the next call
-    variables_.install({updates_.data(), updates_.size()});
-  }
+  if (taken != nullptr) results_.set_event(*taken);
+  if (variables_.empty()) return;
+  if (taken != nullptr) variables_.install({updates_.data(), updates_.size()});
   variables_.unlock();
 }
 
@@ -214,7 +214,7 @@ const std::string& Launch::text_of(const Gift& gift) const {
 }
 
 void Launch::submit_carefully() {
-  if (arguments_.are_plain()) arguments_.check();
+  arguments_.check();
   if (!record_) {
     {
       const std::lock_guard lock(*target_.execution().ledger);
@@ -320,8 +320,8 @@ std::optional<std::vector<Array>> attempt(const CallTarget& target, const Passed
   const Donation donation(arguments);
   const LaunchWay way = way_of(target, arguments, donation);
   CallResults results(target, arguments, donation, way);
-  Launch launch(target, arguments, donation, way, results, variables);
   auto marked = marked_arrays(target, results);
+  Launch launch(target, arguments, donation, way, results, variables);
   give(results, target.graph(), sink);
   launch.submit();
   return marked;
@@ -371,7 +371,8 @@ void call(const CallTarget& target, const PassedArguments& passed, executors::Si
       try {
         return attempt(target, passed, others, variables, sink);
       } catch (const Error&) {
-        if (!variables.is_outdated()) throw;  // else a call of another thread updated a variable
+        if (!variables.is_outdated()) throw;
+        variables.drop(others);  // a call of another thread updated a variable: try again
       }
     }
   }();

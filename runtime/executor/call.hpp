@@ -9,7 +9,7 @@
 //   Launch            the task, accepted by the device (call.cpp)
 //   tell()            the logger has the marked nodes
 //
-// Each function is called by the thread of a call.
+// Any thread; the stages of one call run on its thread.
 #pragma once
 
 #include "heddle/executor.hpp"
@@ -19,8 +19,8 @@ namespace heddle::rt {
 
 class RecordingState;
 
-/// Launches the call, and gives the results to the sink before. Throws, and then no argument has
-/// changed; but the errors of the logger and of nan_check, which run after the launch.
+/// Gives the results to the sink, and launches the call. If it throws, no argument has changed,
+/// unless the error is the logger's or nan_check's: these run after the launch.
 void call(const CallTarget& target, const PassedArguments& passed, executors::Sink& sink);
 /// Adds the call to the recording, and gives the results to the sink.
 void record(const CallTarget& target, const PassedArguments& passed, RecordingState& recording,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <optional>
 
 #include "runtime/executor/arguments.hpp"
 #include "scheduler/observe/log.hpp"
@@ -26,8 +27,7 @@ void tell_in_vain(const CallArguments& arguments, std::size_t k) {
 Donation::Donation(const CallArguments& arguments) : Donation(arguments.graph()) {
   // An updated variable keeps its own memory: where the call is skipped, the old value is there.
   const auto is_updated = [&](std::size_t k) {
-    const auto& update = graph_.parameters[k].update;
-    return arguments[k].donated && update && graph_.may_take(*update, k);
+    return arguments[k].donated && graph_.parameters[k].updated_in_place;
   };
   for (std::size_t k = graph_.num_arguments; k < arguments.size(); ++k) {
     const auto& update = graph_.parameters[k].update;

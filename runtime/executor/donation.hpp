@@ -42,7 +42,8 @@ class Donation {
     return gift_to_.empty() ? no_gift : gift_to_[result];
   }
   /// True: the call frees no memory, and each updated variable keeps its memory. Otherwise the call
-  /// must leave the fast path (a skipped call must then copy the old value).
+  /// must leave the fast path: memory is freed by the door, and a skipped call must copy the old
+  /// values of variables.
   [[nodiscard]] bool keeps_memory() const noexcept { return keeps_memory_; }
 
  private:

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "jit/graph/state.hpp"
 #include "jit/system/inside.hpp"
@@ -73,7 +74,13 @@ CompiledGraph::CompiledGraph(const TracedGraph& traced_graph,
       parameters[use.first_parameter + k].update = results.size();
       add_result(lowered.results[results.size()], fmt::format("variable '{}'", variable->path(k)));
     }
+    locked.push_back(variable.get());
     variables.push_back(std::move(made));
+  }
+  std::ranges::sort(locked, std::less<>());
+  for (VariableUse& use : variables) {
+    const auto at = std::ranges::find(locked, use.variable.get());
+    use.lock = static_cast<std::size_t>(at - locked.begin());
   }
   for (std::size_t k = num_arguments; k < parameters.size(); ++k) {
     if (!is_variable[k]) sides.push_back(k);
@@ -84,6 +91,8 @@ CompiledGraph::CompiledGraph(const TracedGraph& traced_graph,
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     for (std::size_t r = 0; r < results.size() && !parameters[k].may_be_taken; ++r)
       parameters[k].may_be_taken = may_take(r, k);
+    if (const auto& update = parameters[k].update)
+      parameters[k].updated_in_place = may_take(*update, k);
   }
 }
 

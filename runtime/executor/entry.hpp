@@ -38,6 +38,7 @@ struct CompiledGraph {
     bool may_be_taken = false;  ///< a result may take the memory
     /// For an array of an updated variable: the index of the result that replaces the array.
     std::optional<std::size_t> update{};
+    bool updated_in_place = false;  ///< that result may take the memory of the array
   };
   struct Result {
     std::string name;
@@ -57,6 +58,7 @@ struct CompiledGraph {
     std::shared_ptr<VariableState> variable;
     std::size_t first_parameter;
     std::optional<std::size_t> first_result;  ///< none: the function does not update the variable
+    std::size_t lock = 0;                     ///< index in `locked`
   };
 
   /// Throws the errors of the compiler.
@@ -78,7 +80,8 @@ struct CompiledGraph {
   std::size_t num_function_results;
   Marks marks;
   std::vector<VariableUse> variables;
-  std::size_t num_arguments;         ///< number of parameters that are leaves of arguments
+  std::vector<VariableState*> locked;  ///< the variables, in the order of locking: by address
+  std::size_t num_arguments;           ///< number of parameters that are leaves of arguments
   std::vector<std::size_t> sides{};  ///< side parameters: neither arguments nor arrays of variables
 
   mutable std::atomic<bool> told_in_vain{false};

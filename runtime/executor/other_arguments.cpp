@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,6 +65,14 @@ void ask_hook(const CallTarget& target, SideParameters& sides) {
   }
 }
 
+/// Tells whether the array is a whole buffer that no other handle can reach.
+bool can_be_updated_in_place(const Array& array) noexcept {
+  const auto& state = Inside::of(array);
+  const auto& buffer = Inside::of(state->view.buffer());
+  return state.use_count() == 1 && buffer.use_count() == 1 &&
+         state->view.num_bytes() == buffer->bytes && !buffer->borrowed && buffer->constant.empty();
+}
+
 }  // namespace
 
 OtherArguments SideHook::ask(const CallTarget& target) {
@@ -94,37 +101,32 @@ OtherArguments SideHook::ask(const CallTarget& target) {
 }
 
 void VariableSnapshot::read(OtherArguments& others) {
-  const auto other = [&](std::size_t parameter) -> OtherArgument& {
-    return others[parameter - graph_.num_arguments];
-  };
-  // Arrays of a refused attempt would count as handles below.
-  for (const CompiledGraph::VariableUse& use : graph_.variables) {
-    for (std::size_t k = 0; k < use.variable->types.size(); ++k)
-      other(use.first_parameter + k).array.reset();
-    seen_.push_back({.variable = use.variable.get()});
-  }
-  std::ranges::sort(seen_, std::less<>(), &Seen::variable);
-  boost::container::small_vector<std::unique_lock<std::mutex>, 2> locks;
-  for (Seen& each : seen_) {
-    locks.push_back(each.variable->lock());
-    static_cast<void>(each.variable->recall());
-    each.changes = each.variable->changes;
-    each.looks = each.variable->looks;
+  seen_.reserve(graph_.locked.size());
+  for (VariableState* const variable : graph_.locked) {
+    Seen& seen = seen_.emplace_back(variable);
+    seen.lock = variable->lock();
+    static_cast<void>(variable->recall());
+    seen.changes = variable->changes;
+    seen.looks = variable->looks;
   }
   for (const CompiledGraph::VariableUse& use : graph_.variables) {
     for (std::size_t k = 0; k < use.variable->arrays.size(); ++k) {
       const Array& array = use.variable->arrays[k];
-      // The update is in place where no other handle can reach the array.
-      const auto& state = Inside::of(array);
-      const auto& buffer = Inside::of(state->view.buffer());
-      const bool alone = state.use_count() == 1 && buffer.use_count() == 1;
-      const bool whole = array.num_bytes() == buffer->bytes;
       const std::size_t parameter = use.first_parameter + k;
-      const bool donated = use.first_result && graph_.may_take(*use.first_result + k, parameter) &&
-                           alone && whole && !buffer->borrowed && buffer->constant.empty();
-      other(parameter) = {array, donated};
-      if (donated) std::ranges::find(seen_, use.variable.get(), &Seen::variable)->donated = true;
+      OtherArgument& other = others[parameter - graph_.num_arguments];
+      other.donated =
+          graph_.parameters[parameter].updated_in_place && can_be_updated_in_place(array);
+      other.array = array;
+      seen_[use.lock].donated |= other.donated;
     }
+  }
+  unlock();
+}
+
+void VariableSnapshot::drop(OtherArguments& others) const noexcept {
+  for (const CompiledGraph::VariableUse& use : graph_.variables) {
+    for (std::size_t k = 0; k < use.variable->types.size(); ++k)
+      others[use.first_parameter + k - graph_.num_arguments].array.reset();
   }
 }
 
@@ -138,12 +140,11 @@ bool VariableSnapshot::hold() noexcept {
   return same;
 }
 
-void VariableSnapshot::install(std::span<Array> updates) noexcept {
-  auto updated = updates.begin();
+void VariableSnapshot::install(std::span<executors::Result> updates) noexcept {
+  auto update = updates.begin();
   for (const CompiledGraph::VariableUse& use : graph_.variables) {
     if (!use.first_result) continue;
-    std::vector<Array>& arrays = use.variable->arrays;
-    updated = std::swap_ranges(arrays.begin(), arrays.end(), updated);
+    for (Array& array : use.variable->arrays) Inside::swap(array, *update++);
     ++use.variable->changes;
   }
 }

@@ -29,8 +29,8 @@ struct SideHook {
   [[nodiscard]] static OtherArguments ask(const CallTarget& target);
 };
 
-/// The variables of a call, as the call read them at one moment. At the acceptance of the call the
-/// device's queue holds their locks.
+/// The variables of a call, as the call read them at one moment. While the device accepts the call,
+/// the call holds their locks.
 class VariableSnapshot {
  public:
   /// Reads the arrays of all variables into `others`: the locks are held together, without a wait
@@ -47,24 +47,28 @@ class VariableSnapshot {
   [[nodiscard]] bool hold() noexcept;
   /// Installs new arrays of updated variables, in order; the old arrays come back in `updates`.
   /// Under hold().
-  void install(std::span<Array> updates) noexcept;
+  void install(std::span<executors::Result> updates) noexcept;
   void unlock() noexcept;
   /// After a refusal: a variable changed since the call read it, and the caller must start again
   /// with the same arguments.
   [[nodiscard]] bool is_outdated() noexcept;
+  /// Drops the arrays that the constructor set, before another attempt: handles of the call would
+  /// keep the next one from updating in place.
+  void drop(OtherArguments& others) const noexcept;
 
  private:
   void read(OtherArguments& others);
 
   /// The state in which the call read a variable.
   struct Seen {
+    explicit Seen(VariableState* of) noexcept : variable(of) {}
     VariableState* variable;
     std::uint64_t changes = 0, looks = 0;
     bool donated = false;                 ///< some arrays of the variable are donated
     std::unique_lock<std::mutex> lock{};  ///< held while the device accepts the call
   };
   const CompiledGraph& graph_;
-  boost::container::small_vector<Seen, 2> seen_;  // in lock order
+  boost::container::small_vector<Seen, 2> seen_;  // as CompiledGraph::locked
 };
 
 }  // namespace heddle::rt

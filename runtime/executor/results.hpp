@@ -5,7 +5,6 @@
 #include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "heddle/executor.hpp"
@@ -28,7 +27,8 @@ enum class LaunchWay {
 class CallResults {
  public:
   /// Takes from the site, under the device lock, the handles of the results and (unless `way` is
-  /// slot) a record. Throws where the device failed, or has no memory.
+  /// slot) a record. Throws exhausted where there is no memory, and unavailable in a forked child
+  /// whose device lock another thread of the parent held.
   CallResults(const CallTarget& target, const CallArguments& arguments, const Donation& donation,
               LaunchWay way);
   CallResults(const CallResults&) = delete;
@@ -43,12 +43,10 @@ class CallResults {
   [[nodiscard]] BufferState& taker(std::size_t gift) const noexcept {
     return *takers_[gift].buffer;
   }
-  /// Names the task that fills the results. Their arrays are alive: the caller's, or arrays().
+  /// Names the task that fills the results. Called while all of their arrays are alive.
   void set_event(const Event& event) noexcept {
     for (ArrayState* const state : states_) state->event = event;
   }
-  /// Drops this object's handles.
-  void drop_arrays() noexcept { arrays_.clear(); }
   [[nodiscard]] std::unique_ptr<CallRecord> take_record() noexcept { return std::move(record_); }
 
  private:

@@ -1,4 +1,4 @@
-// The one rule by which donated memory finds a taker: in links (context/giving.hpp) and in calls of
+// The search by which donated memory finds a taker: in links (context/giving.hpp) and in calls of
 // executors (executor/donation.hpp). Used by one thread.
 #pragma once
 

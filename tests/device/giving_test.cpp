@@ -63,6 +63,28 @@ TEST_P(GivingTest, OutputsTakeTheMemoryOfDeadInputs) {
   EXPECT_EQ(device.statistics().bytes_peak, before);
 }
 
+// D17: a donor gets the first tensor that may take its memory, and leaves later ones to donors with
+// fewer to choose from
+TEST_P(GivingTest, DonorsLeaveTakersToOthers) {
+  const Tensor a("a", f32, {n}), b("b", f32, {n}), c("c", f32, {n});
+  Program p("three");
+  const Index i;
+  p << (x(i) = c(i) * 2);  // before a and b are read: only c's memory is free
+  p << (y(i) = a(i) * 2);
+  p << (z(i) = b(i) * 2);
+  Context start(device);
+  for (const Tensor& t : {a, b, c}) {
+    const Buffer buffer = Buffer::allocate(device, t.type());
+    start = start.with(t, BufferView(buffer, t.type()));
+    start.write(t, std::vector<float>(n, t == a ? 1 : t == b ? 2 : 3));
+  }
+  const Routine three = start.link(backend.compile(p), {.donate = {a, c, b}});
+  three.schedule();
+  EXPECT_THAT(three.context().read<float>(x), Each(6));
+  EXPECT_THAT(three.context().read<float>(y), Each(2));
+  EXPECT_THAT(three.context().read<float>(z), Each(4));
+}
+
 // D17, D3: what has no elements has no memory to give, and a link that would take it works all the
 // same: sizes are data
 TEST_P(GivingTest, TensorsWithoutElementsGiveNothing) {
