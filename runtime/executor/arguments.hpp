@@ -61,6 +61,8 @@ class CallArguments {
 
   /// The number of arguments in the buffer.
   [[nodiscard]] std::size_t num_in(const BufferState& buffer) const;
+  /// Tells whether the call made arrays: of host values, or as copies.
+  [[nodiscard]] bool has_made() const noexcept { return !made_.empty(); }
   /// True: the arguments were not checked, as the fast path itself finds those that do not fit.
   /// Every argument is an array of the call's device and waits for no event from outside; a donated
   /// argument is a whole buffer, given once.

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -74,7 +75,7 @@ class Launch final : private Condition {
  private:
   [[nodiscard]] bool submit_plainly();
   void submit_carefully();
-  [[nodiscard]] SmallCall small_call() const noexcept;
+  void build_task(void* place) noexcept;
   void keep_values(CallRecord& record) const;
   void add_accesses(Accesses& accesses) const;
   [[nodiscard]] bool hold() noexcept override;
@@ -169,31 +170,36 @@ const sched::TaskOps& Launch::ops() const noexcept {
   return record_ ? CallRecord::plain_ops : SmallCall::ops;
 }
 
-/// Reads the addresses first: once the variables have their new arrays, another thread may replace
-/// these, and free them. Writes the slot last: its line comes from the worker, and the atomic
-/// operations of the release would wait for the write.
+/// Builds the task before the variables are released: another thread may then replace their new
+/// arrays, and free them. With variables, writes the slot last: its line comes from the worker, and
+/// the atomic operations of the release would wait for the write.
 sched::Label Launch::put(void* place, const Event& event) {
-  if (record_) {
-    release(&event);
-    *static_cast<CallRecord**>(place) = record_.release();
+  if (variables_.empty()) {
+    build_task(place);
+    results_.set_event(event);
   } else {
-    const SmallCall call = small_call();
+    alignas(16) std::byte task[sched::task_bytes_max] = {};
+    build_task(task);
     release(&event);
-    ::new (place) SmallCall(call);
+    std::memcpy(place, task, sizeof task);
   }
   return target_.site.label;
 }
 
-SmallCall Launch::small_call() const noexcept {
-  SmallCall call{&target_.site, {}};
+/// Builds a SmallCall or a CallRecord*; both may be copied byte by byte.
+void Launch::build_task(void* place) noexcept {
+  if (record_) {
+    *static_cast<CallRecord**>(place) = record_.release();
+    return;
+  }
+  auto* const call = ::new (place) SmallCall{&target_.site, {}};
   const SmallBuffers& small = *target_.site.small;
   for (std::uint32_t k = 0; k < small.num_buffers; ++k) {
     const auto& buffer = small.buffers[k];
     const BufferView& view =
         buffer.result ? results_.view(buffer.number) : arguments_.view(buffer.number);
-    call.data[k] = Inside::of(view.buffer())->data + view.offset();
+    call->data[k] = Inside::of(view.buffer())->data + view.offset();
   }
-  return call;
 }
 
 /// At the moment of acceptance: checks that the variables are unchanged since the call read them.
@@ -202,9 +208,10 @@ bool Launch::hold() noexcept { return variables_.hold(); }
 /// Names the task in the results, and installs the new arrays of variables, for later calls to
 /// read. The launch and the call keep the old arrays, which are destroyed without a lock.
 void Launch::release(const Event* taken) noexcept {
-  if (taken != nullptr) results_.set_event(*taken);
-  if (variables_.empty()) return;
-  if (taken != nullptr) variables_.install({updates_.data(), updates_.size()});
+  if (taken != nullptr) {
+    results_.set_event(*taken);
+    variables_.install({updates_.data(), updates_.size()});
+  }
   variables_.unlock();
 }
 

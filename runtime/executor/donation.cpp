@@ -38,12 +38,14 @@ Donation::Donation(const CallArguments& arguments) : Donation(arguments.graph())
       keeps_memory_ = false;
     }
   }
-  for (const bool made : {false, true}) {
+  const auto give_all = [&](bool made) {
     for (std::size_t k = 0; k < arguments.size(); ++k) {
       if (!arguments[k].donated || arguments[k].made != made || is_updated(k)) continue;
       if (give(k).result == Gift::no_result && !made) tell_in_vain(arguments, k);
     }
-  }
+  };
+  give_all(false);
+  if (arguments.has_made()) give_all(true);
 }
 
 const Gift& Donation::give(std::size_t parameter) {
