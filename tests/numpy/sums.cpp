@@ -1,5 +1,5 @@
-// Reductions of many terms: for each case a line of JSON, which sums.py holds against exact sums
-// and NumPy's. Usage: sums [TERMS [TYPE]]; element k of an array is made from k alone, see sums.py.
+// Reductions of many terms: prints a line of JSON per case, which sums.py compares with exact sums
+// and NumPy's. Usage: sums [TERMS [TYPE]]; element k of an array depends on k alone, see sums.py.
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
