@@ -1,5 +1,5 @@
-// Loads the given plugins under one path, one after the other, like hosts that reload a plugin, and
-// prints their versions.
+// Loads the given plugins in turn under one path, like hosts that reload a plugin, and prints their
+// versions.
 #include <dlfcn.h>
 
 #include <cstdio>

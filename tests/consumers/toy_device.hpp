@@ -16,7 +16,7 @@ struct Operations {
 };
 Operations& operations() noexcept;
 
-/// One device with its own memory: its addresses mean nothing to the host, and host code that
+/// One device with its own memory: device addresses are invalid on the host, and host code that
 /// touches them other than through a queue crashes at once.
 std::vector<std::shared_ptr<heddle::dev::PhysicalDevice>> devices();
 

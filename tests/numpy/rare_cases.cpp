@@ -1,4 +1,4 @@
-// Operations on rare inputs that no other row covers: scalars, no elements, NaN, and unusual types.
+// Operations on rare inputs without other coverage: scalars, no elements, NaN, and unusual types.
 #include <cmath>
 
 #include "numpy/op_cases.hpp"
