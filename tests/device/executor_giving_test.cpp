@@ -1,5 +1,4 @@
-// Donation by executor calls: which memory is taken, which calls are refused, and that refused
-// calls take no memory.
+// Donation by executor calls: memory taken, calls refused, and no memory taken by refused calls.
 #include <atomic>
 #include <chrono>
 #include <cstdint>

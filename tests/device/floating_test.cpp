@@ -98,7 +98,7 @@ TEST_P(FloatingTest, ExecutorsComputeTheSame) {
 }
 
 #ifdef __FAST_MATH__
-// J14: checks that this program does flush subnormals
+// J14: checks that the program flushes subnormals
 TEST(FastMathTest, FlushesFromItsStart) { EXPECT_EQ(_mm_getcsr() & 0x8040U, 0x8040U); }
 #endif
 

@@ -1,4 +1,4 @@
-// Merge buffers: one per virtual device, one mode, arrays of every size.
+// Merge buffers: a buffer per virtual device, a single mode, arrays of every size.
 #include <functional>
 #include <latch>
 #include <thread>
@@ -23,7 +23,7 @@ class MergingTest : public Conformance {
     p << (t.at(everywhere(t)) = Expr(value));
     return Context(on).link(backend.compile(p));
   }
-  /// A routine that adds the merge buffer of `t` to it.
+  /// A routine that adds the merge buffer of `t` to `t`.
   Routine adder(const Device& on, const Tensor& t, const CompileOptions& options = {}) const {
     const auto at = everywhere(t);
     Program p("add");
@@ -171,7 +171,7 @@ TEST_P(MergingTest, MergesOfTwoThreadsDoNotMix) {
 }
 
 // D6, D7, D8: loads, merges and consumers that several threads submit to one device: every accepted
-// consumer reads one complete tensor, the tensor that it expects
+// consumer reads the complete expected tensor
 TEST_P(MergingTest, LoadsAndConsumersOfSeveralThreadsDoNotMix) {
   const Device other = backend.physical_device(0).new_virtual_device();
   constexpr int rounds = 200;

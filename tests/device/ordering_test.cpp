@@ -153,7 +153,7 @@ TEST_P(OrderingTest, PartsOfWhatWasNotWrittenAreRefused) {
   EXPECT_THAT(read(device, view), testing::ElementsAre(2, 5, 2, 5));
 }
 
-// D9: two hosts that schedule on two devices at once get one of both orders
+// D9: two hosts that schedule on two devices at once run in one order or the reverse
 TEST_P(OrderingTest, HostsAtOnceGiveOneOrder) {
   const Buffer second = used_buffer(other);
   const BufferView there = whole(second, t.type());

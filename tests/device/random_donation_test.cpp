@@ -20,7 +20,7 @@ const ArrayType small_type{f32, {64}};
 
 BufferView whole(const Buffer& buffer) { return BufferView(buffer, small_type); }
 
-/// A buffer that threads use and donate to each other.
+/// A buffer that threads use, and donate among themselves.
 class Shared {
  public:
   void put(Buffer buffer) {

@@ -13,7 +13,7 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-/// A source on one device, a consumer on another.
+/// A source on the first device, a consumer on the second.
 class StreamOrderTest : public Conformance {
  protected:
   StreamOrderTest() { fresh(); }

@@ -22,7 +22,7 @@ class TransferTest : public Conformance {
     p << (t(i) = Expr(value));
     return Context(on).link(backend.compile(p));
   }
-  /// A routine that adds the merge buffer of `t` to it.
+  /// A routine that adds the merge buffer of `t` to `t`.
   Routine adder(const Device& on, const Tensor& t) const {
     Index i;
     Program p("add");

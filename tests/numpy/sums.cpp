@@ -46,7 +46,7 @@ std::vector<Shape> shapes(std::int64_t n) {
           {"[.., 4096], axis 1", {n / 4096, 4096}, {1}}};
 }
 
-/// Element k: 24 bits that look random, as a number from 0 to 1.
+/// Element k: 24 pseudo-random bits, as a number from 0 to 1.
 template <class T>
 std::vector<T> elements(std::int64_t count) {
   std::vector<T> all(static_cast<std::size_t>(count));
