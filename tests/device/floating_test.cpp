@@ -1,5 +1,5 @@
-// The host's floating-point mode affects neither kernels nor compiles. Only this test program is
-// also built with -ffast-math, which flushes subnormals from program start.
+// The host's floating-point mode affects neither kernels nor compiles. A second program
+// of only these tests is built with -ffast-math, and flushes subnormals from its start.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -36,7 +36,7 @@ std::vector<std::uint32_t> bits_of(std::span<const float> values) {
   return bits;
 }
 
-// J3, J14, D10: backend threads opened by a host in fast-math mode compute as usual, as does the
+// J3, J14, D10: backend threads opened by a host in an unusual mode compute as usual, as does the
 // host thread where it runs tasks; compilers fold constants as usual; the host's mode is unchanged
 TEST_P(FloatingTest, IsNotTheHosts) {
   const float tiny = std::numeric_limits<float>::min();

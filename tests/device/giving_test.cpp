@@ -125,7 +125,7 @@ TEST_P(GivingTest, LaterUsesAreRefusedByName) {
   EXPECT_THAT(reader.context().read<float>(w), Each(5));
 }
 
-// D17: before the donation the taker has no memory
+// D17: before the donation the taker has no memory, and its uses are refused
 TEST_P(GivingTest, EarlierUsesOfTheTakerAreRefused) {
   const Context start = holding(x, 4);
   const Routine taker = start.link(adder(y, x), {.donate = {x}});

@@ -122,8 +122,7 @@ TEST_P(GraphsTest, ComputedPlaces) {
   EXPECT_EQ(found[3], (Integers{30, 31}));
 }
 
-// F3, J13: short rows sort by comparison, long rows by digits, top-k by blocks of
-// rows
+// F3, J13: short rows sort by comparison, long rows by digits, top-k by blocks of rows
 TEST_P(GraphsTest, Sorting) {
   constexpr std::int64_t count = 1000;
   const Graph g("order");
