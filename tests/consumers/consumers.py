@@ -38,10 +38,10 @@ class Consumers:
         self.source = source
         self.here = source / "tests" / "consumers"
         self.work = work
-        # What the host of the tests sets for itself must not help the consumers.
+        # Variables of the test host must not help the consumers.
         self.env = {k: v for k, v in os.environ.items()
                     if not k.startswith(("HEDDLE_", "MESON_", "LD_", "PKG_CONFIG", "DESTDIR"))}
-        self.env["HEDDLE_CACHE"] = "off"  # kernels of other builds would hide what is missing
+        self.env["HEDDLE_CACHE"] = "off"  # kernels of other builds would hide missing files
         self.cxx = shlex.split(self.env.get("CXX", "c++"))
 
     def as_subproject(self):

@@ -1,4 +1,4 @@
-// A plugin that throws and catches errors of heddle's, and tells its version.
+// A plugin that throws and catches heddle errors, and returns the version.
 #include <heddle/scheduler.hpp>
 
 extern "C" int plugin_version() {

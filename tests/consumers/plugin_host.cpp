@@ -1,5 +1,5 @@
-// Loads each plugin that it is given under one path, one after the other, as hosts do that load a
-// plugin anew: prints the versions that they tell.
+// Loads the given plugins in turn under one path, like hosts that reload a plugin, and prints their
+// versions.
 #include <dlfcn.h>
 
 #include <cstdio>

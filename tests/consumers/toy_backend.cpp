@@ -44,7 +44,7 @@ int run() {
   if (!require(toy::operations().loads == 1, "the kernel was loaded elsewhere")) return 1;
   if (!require(toy::operations().to_device >= 1, "x was not sent to the device")) return 1;
 
-  // To another backend and back into a merge buffer: staged, in both directions.
+  // Copies to a second backend and back into a merge buffer: staged, in both directions.
   const auto host_backend = Backend::open("cc");
   const auto other = host_backend.physical_device(0).new_virtual_device();
   Program twice("twice");

@@ -1,5 +1,5 @@
-// Registers the toy backend before GoogleTest starts: linked with the conformance suites, which
-// then run on it (HEDDLE_TEST_BACKENDS=toy).
+// Registers the toy backend before GoogleTest starts: the conformance suites, linked to this file,
+// run on the toy backend (HEDDLE_TEST_BACKENDS=toy).
 #include <cstdio>
 #include <exception>
 

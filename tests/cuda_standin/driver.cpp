@@ -233,7 +233,7 @@ Result cuMemsetD8Async(Address data, unsigned char value, std::size_t bytes, Str
 
 namespace {
 
-/// How long a library is, whose bytes begin at `image`; 0: there is none.
+/// Length in bytes of the library image at `image`; 0 without a valid image.
 std::size_t library_bytes(const void* image) {
   Elf64_Ehdr header;
   std::memcpy(&header, image, sizeof header);
@@ -256,7 +256,7 @@ Result cuModuleLoadDataEx(DriverModule* module, const void* image, unsigned /*co
     close(file);
     return invalid_image;
   }
-  // The file stays open: the loader takes libraries of one name for one.
+  // The file stays open: the loader treats libraries with one file name as the same library.
   *module = new ModuleTag{library, file};
   ++handles;
   return success;
@@ -292,7 +292,8 @@ Result cuLaunchKernel(Function function, unsigned groups_x, unsigned groups_y, u
   const unsigned groups = groups_x * groups_y * groups_z;
   const unsigned threads = threads_x * threads_y * threads_z;
   return ask(stream, [=, of = *function, words = std::move(words)] {
-    // Last ones first: what waits for one before it finds nothing.
+    // Groups run in descending order: a group that waits for the result of an earlier group finds
+    // none.
     for (unsigned group = groups; group-- > 0;) {
       if (of.meets) {
         const Result result = stream->group.run(of.kernel, words.data(), group, groups, threads);

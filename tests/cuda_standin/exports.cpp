@@ -1,4 +1,4 @@
-// What the library exports: the driver's way to its functions, and the controls of tests.
+// Exports of the library: the lookup of driver functions, and the controls for tests.
 #include <cstring>
 
 #include "tests/cuda_standin/machine.hpp"
@@ -6,7 +6,7 @@
 namespace heddle::cuda_standin {
 namespace {
 
-/// By its name, as heddle's list has it: what is missing here does not compile.
+/// Looks a function up by its name in heddle's list: a missing function does not compile.
 void* find(const std::string& wanted) {
 #define FOUND(name, symbol, since, parameters)    \
   if (wanted == #symbol) {                        \
@@ -65,7 +65,7 @@ const Controls cuda_standin{
           calls.clear();
           held = false;
           changed.notify_all();
-          // What was asked of a GPU that broke never happens.
+          // The streams of a broken GPU drop their operations without running them.
           changed.wait(lock, [] {
             return std::ranges::none_of(streams, [](Stream stream) {
               return broken.contains(stream->device) && !stream->asked.empty();

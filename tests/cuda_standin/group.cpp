@@ -8,7 +8,7 @@
 namespace heddle::cuda_standin {
 namespace {
 
-/// No two meetings have the same number, whatever group they are of.
+/// Meeting numbers are unique across groups.
 std::uint64_t next_epoch() {
   static std::atomic<std::uint64_t> count{0};
   return count.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: a number alone
@@ -30,7 +30,7 @@ Group::Group() : Meeting{} {
 }
 
 int Group::wait_here(unsigned line, int vote) {
-  if (!fault_.empty()) return 0;  // they end one by one
+  if (!fault_.empty()) return 0;  // the threads end one by one
   Thread& thread = *now_;
   thread.line = line;
   thread.vote = vote;
@@ -48,7 +48,7 @@ void Group::go_on(Thread& thread, bool begins) {
   thread.ended = begins ? thread.fiber->start(body, this) : thread.fiber->resume();
 }
 
-/// Whether all of them wait at one barrier.
+/// True where every thread waits at the same barrier.
 bool Group::meet() {
   const auto waits = std::ranges::find(threads_, false, &Thread::ended);
   votes_ = 0;
@@ -75,7 +75,7 @@ int Group::run(StandinKernel kernel, const std::uint64_t* words, unsigned group,
     if (!thread.fiber) throw std::bad_alloc();
   }
   threads_.resize(threads);
-  // Last ones first: what looks for one before it finds nothing.
+  // Threads run in descending order: a thread that reads an earlier thread's result finds none.
   for (unsigned k = threads; k-- > 0;) {
     threads_[k].place = {group, groups, k, threads, this};
     go_on(threads_[k], true);

@@ -1,4 +1,4 @@
-// The threads of a group, as fibers of one thread, which meet at barriers. One thread.
+// The threads of a group, run as fibers of one thread, with barriers between them. One thread.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,13 @@ class Group : public Meeting {
  public:
   Group();
 
-  /// Each thread of it, up to its end. The first result that is not 0; or launch_failed,
-  /// where threads wait at different barriers, or some of them where others have ended, or memory
-  /// that they share is written by one and touched by another without a barrier in between.
+  /// Runs every thread to its end. Returns the first result that is not 0; or launch_failed, where
+  /// threads wait at different barriers, where some threads wait and the rest have ended, or where
+  /// one thread writes shared memory and a second thread touches the same memory without a barrier
+  /// between.
   int run(StandinKernel kernel, const std::uint64_t* words, unsigned group, unsigned groups,
           unsigned threads);
-  /// What went wrong.
+  /// Text of the error.
   [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
 
  private:

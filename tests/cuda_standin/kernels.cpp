@@ -1,5 +1,5 @@
-// Kernels for the stand-in of a GPU: StandinKernel of standin.hpp. Words are as devices/
-// cuda_device.hpp has them.
+// Kernels for the GPU stand-in: StandinKernel of standin.hpp. Argument words as in
+// devices/cuda_device.hpp.
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -27,7 +27,7 @@ extern "C" {
   return 0;
 }
 
-/// Tells that it failed; it has neither buffers nor statics.
+/// Returns a failure; the kernel has neither buffers nor statics.
 [[gnu::visibility("default")]] int fails(const std::uint64_t* words, const Place* /*place*/) {
   at<heddle_kernel_status>(words[0])->code = 7;
   at<heddle_kernel_status>(words[0])->detail = 41;
@@ -39,10 +39,10 @@ extern "C" {
   return 700;
 }
 
-/// Until the host says so.
+/// Runs until the host sets `stop`.
 [[gnu::visibility("default")]] int runs_on(const std::uint64_t* words, const Place* /*place*/) {
   const std::atomic_ref stop(*at<std::uint32_t>(words[1]));
-  // relaxed: nothing else is read after it.
+  // relaxed: no pair; no data is read after the load.
   while (stop.load(std::memory_order_relaxed) == 0) std::this_thread::yield();
   at<heddle_kernel_status>(words[0])->code = HEDDLE_KERNEL_STOPPED;
   return 0;

@@ -1,5 +1,5 @@
-// What the stand-in for GPUs is made of: memory, streams, events, faults. Any thread, with the lock
-// where that is said.
+// State of the GPU stand-in: memory, streams, events, faults. Any thread; functions marked "with
+// the lock" require it.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using namespace dev::cuda;
 inline constexpr Result invalid_value = 1, invalid_context = 201, illegal_address = 700;
 inline constexpr std::size_t device_bytes = std::size_t{1} << 30;
 
-/// How often an event was recorded, and which of these its streams have come to.
+/// How often an event was recorded, and how many records its streams have passed.
 struct Reached {
   std::uint64_t recorded = 0, passed = 0;
 };
@@ -42,22 +42,22 @@ struct Fault {
   Result result;
 };
 
-inline std::mutex mutex;  // guards what follows, and what streams and events have
+inline std::mutex mutex;  // guards the variables below, and the fields of streams and events
 inline std::condition_variable changed;
 inline Look look;
 inline std::map<std::string, Fault> faults;
 inline std::map<std::string, std::size_t> calls;
 inline std::map<Address, Allocation> allocations;
 inline std::string fault;                 // of the last kernel that failed
-inline std::map<Ordinal, Result> broken;  // by an error that no call gets over
+inline std::map<Ordinal, Result> broken;  // by an error that persists
 inline std::map<Ordinal, std::size_t> taken;
 inline std::mt19937_64 random_delay(1);
 inline std::vector<Stream> streams;
 inline bool held = false;
 inline std::size_t handles = 0;
 
-/// Those that each thread has pushed. No thread_local: LeakSanitizer does not survive those of many
-/// libraries.
+/// Contexts that each thread has pushed. No thread_local: LeakSanitizer crashes on thread_local
+/// variables of many libraries.
 inline std::map<std::thread::id, std::vector<Context>> contexts_of;
 inline std::vector<Context>& contexts() { return contexts_of[std::this_thread::get_id()]; }
 
@@ -65,7 +65,7 @@ inline Ordinal current_device() {
   return static_cast<Ordinal>(reinterpret_cast<std::uintptr_t>(contexts().back())) - 1;
 }
 
-/// Whatever a call of `function` answers before it does anything; with the lock.
+/// The result that `function` returns before any work; with the lock.
 inline Result enter(const char* function, bool needs_context = true) {
   ++calls[function];
   if (const auto at = faults.find(function); at != faults.end() && at->second.after-- == 0) {
@@ -79,12 +79,12 @@ inline Result enter(const char* function, bool needs_context = true) {
   return at == broken.end() ? success : at->second;
 }
 
-/// A GPU's memory is not where the host could touch it: its addresses have a bit more, with which
-/// they are none of the host's.
+/// GPU memory is out of the host's reach: GPU addresses have an extra bit, and with that bit no
+/// address belongs to the host.
 inline constexpr Address not_of_host = Address{1} << 47U;
 inline void* in_host(Address data) { return reinterpret_cast<void*>(data & ~not_of_host); }
 
-/// Whether it is the host's, or all of it in an allocation.
+/// True where the range is host memory, or lies entirely in one allocation.
 inline bool may_touch(Address data, std::size_t bytes) {
   if ((data & not_of_host) == 0) return true;
   const auto after = allocations.upper_bound(data);
@@ -103,7 +103,7 @@ struct EventTag {
   std::shared_ptr<Reached> reached = std::make_shared<Reached>();
 };
 
-/// Operations in order, by a thread.
+/// Runs operations in order, on a thread.
 struct StreamTag {
   explicit StreamTag(Ordinal of) : device(of), thread([this] { run(); }) {}
   ~StreamTag() {
@@ -120,7 +120,7 @@ struct StreamTag {
       changed.wait(
           lock, [&] { return closed || (!asked.empty() && (!held || broken.contains(device))); });
       if (asked.empty()) return;
-      const auto& first = asked.front();  // a deque: others only append
+      const auto& first = asked.front();  // a deque: other threads only append
       const bool late = random_delay() % 4 == 0;
       const std::chrono::microseconds delay(random_delay() % 200);
       lock.unlock();
@@ -133,7 +133,7 @@ struct StreamTag {
     }
   }
   const Ordinal device;
-  Group group;  ///< at work in its thread
+  Group group;  ///< runs in the stream's thread
   std::deque<std::function<Result()>> asked;
   bool closed = false;
   std::thread thread;
@@ -148,14 +148,15 @@ struct ModuleTag {
 };
 struct FunctionTag {
   StandinKernel kernel;
-  bool meets;  ///< threads of a group wait for each other
+  bool meets;  ///< threads of a group wait for one another
 };
 
 }  // namespace heddle::dev::cuda
 
 namespace heddle::cuda_standin {
 
-/// What `run` answers is the stream's error. Nothing runs after one.
+/// Appends `run` to the stream. The result of `run` becomes the stream's error. No operation runs
+/// after an error.
 inline Result ask(Stream stream, std::function<Result()> run) {
   stream->asked.push_back([stream, run = std::move(run)] {
     {

@@ -1,6 +1,5 @@
-// A stand-in for NVRTC, for machines without it: the text that it is given is compiled as C++ by
-// the system's compiler, and its "CUBIN" is the library, whose kernels are StandinKernel. One
-// thread.
+// A stand-in for NVRTC, for machines without NVRTC: the system's compiler compiles the given text
+// as C++, and the "CUBIN" is the resulting library, whose kernels are StandinKernel. One thread.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,7 +10,7 @@
 
 namespace {
 
-/// What CUDA C++ has besides C++, and how kernels are called.
+/// Definitions that CUDA C++ adds to C++, and the calling convention of kernels.
 constexpr const char* before = R"(
 #define __device__
 #define __forceinline__ inline
@@ -111,7 +110,7 @@ struct Program {
   std::string source, log, cubin;
 };
 
-/// The kernels as functions that are told where they are, and behind them what calls them.
+/// The kernels as functions that receive their position, followed by the code that calls them.
 std::string as_cpp(const std::string& source) {
   std::string text = before, calls;
   std::size_t done = 0;
@@ -127,14 +126,14 @@ std::string as_cpp(const std::string& source) {
     done = end + 1;
   }
   text += source.substr(done) + calls;
-  // In kernels; what comes before them defines it.
+  // The search covers kernels; the text before the kernels holds the definitions.
   const auto has = [&](const char* what) { return source.find(what) != std::string::npos; };
   if (has("__syncthreads") || has("  SHARED("))
     text += "extern \"C\" __attribute__((visibility(\"default\"))) const int standin_meets = 1;\n";
   return text;
 }
 
-/// Addresses of a GPU's memory in the text are what the driver makes of them.
+/// Clears the extra address bit of GPU memory addresses in the text, as the driver does.
 std::string with_addresses(std::string text) {
   const std::string begin = "*)0x", end = "ull;";
   for (std::size_t at = 0; (at = text.find(begin, at)) != std::string::npos; at += begin.size()) {
@@ -144,7 +143,7 @@ std::string with_addresses(std::string text) {
   return text;
 }
 
-/// Without one of its barriers, where HEDDLE_TEST_NVRTC_DROPS says which.
+/// Removes one barrier, which HEDDLE_TEST_NVRTC_DROPS selects.
 std::string without_barrier(std::string text) {
   const char* const drops = std::getenv("HEDDLE_TEST_NVRTC_DROPS");
   const std::string barrier = "__syncthreads();";

@@ -1,8 +1,7 @@
-// A stand-in for NVIDIA's driver, for machines without a GPU: a library with the functions that
-// heddle asks for. Streams are threads, which are late now and then; a GPU's memory is the host's
-// at addresses that the host cannot touch, and what is outside of its allocations is illegal.
-// "CUBIN" is a shared library whose kernels are StandinKernel. It proves logic, not speed. Any
-// thread.
+// A stand-in for NVIDIA's driver, for machines without a GPU: a library with the driver functions
+// that heddle calls. Streams are threads with random delays. GPU memory is host memory at addresses
+// that the host cannot touch; an access outside an allocation is illegal. A "CUBIN" is a shared
+// library whose kernels are StandinKernel. The stand-in proves logic, not speed. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,52 +9,53 @@
 
 namespace heddle::cuda_standin {
 
-/// Where the threads of a group meet. What nvrtc.cpp puts before kernels has the same structure.
+/// The barrier of a group's threads. The code that nvrtc.cpp puts before kernels has the same
+/// structure.
 struct Meeting {
-  /// Until all of them are at this line of the text. All their votes, or-ed.
+  /// Waits until every thread of the group is at this line. Returns the OR of the votes.
   int (*wait)(Meeting*, unsigned line, int vote);
-  /// Two threads touched an element of memory that they share, one of them to write it.
+  /// Reports that two threads touched an element of shared memory and at least one of them wrote.
   void (*accuse)(Meeting*, const char* name, unsigned long long element, unsigned one,
                  unsigned other);
-  unsigned long long epoch;  ///< another number after each meeting, and in each group
+  unsigned long long epoch;  ///< changes after each meeting, unique to the group
 };
 
-/// Which thread of which group a kernel is called as; both have one axis. `meeting` is null for
-/// kernels of libraries that do not say, as `standin_meets`, that threads wait for each other.
+/// Thread and group index of a kernel call; both have one axis. `meeting` is null for kernels of
+/// libraries without `standin_meets`, whose threads do not wait for one another.
 struct Place {
   unsigned group, groups, thread, threads;
   Meeting* meeting;
 };
 
-/// One thread of a kernel. What it returns is a CUresult, which all later calls answer, too, unless
-/// it is 0.
+/// One thread of a kernel. Returns a CUresult; a result other than 0 becomes the result of every
+/// later call.
 using StandinKernel = int (*)(const std::uint64_t* words, const Place* place);
 
-/// How the driver shows itself from the next opening on.
+/// Properties of the driver from the next opening on.
 struct Look {
   int version = 12040;
   int devices = 2;
   int init_result = 0;
-  const char* missing = nullptr;  ///< a function that it lacks
-  bool pools = true;              ///< memory in stream order
+  const char* missing = nullptr;  ///< a function absent from the driver
+  bool pools = true;              ///< has memory in stream order
 };
 
-/// What the library exports besides the driver's functions, as `cuda_standin`.
+/// Exports besides the driver's functions, under the name `cuda_standin`.
 struct Controls {
   void (*look)(const Look&);
-  /// The call of `function` after `after` others answers `result`, once.
+  /// Makes the call of `function` after `after` earlier calls return `result`, once.
   void (*fail)(const char* function, std::size_t after, int result);
-  /// While held no stream goes on.
+  /// While held, no stream proceeds.
   void (*hold)(bool held);
   /// Forgets errors, faults and holds.
   void (*reset)();
   std::size_t (*live_allocations)();
-  /// Streams and events that were made and not destroyed.
+  /// Streams and events that were created and not destroyed.
   std::size_t (*live_handles)();
   /// Contexts that the calling thread has pushed and not popped.
   std::size_t (*pushed_contexts)();
   std::size_t (*calls)(const char* function);
-  /// What was wrong in the last kernel that failed, for as long as none fails.
+  /// Text of the last kernel failure, valid until the next failure.
   const char* (*fault)();
 };
 

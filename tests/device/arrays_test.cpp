@@ -1,4 +1,4 @@
-// Arrays: values on devices, while they come, once they are there, and where they do not come.
+// Arrays: pending, available and failed values on devices.
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -24,7 +24,7 @@ using testing::Not;
 
 class ArraysTest : public Conformance {
  protected:
-  /// A routine that writes `x`, and an array of what it writes.
+  /// A routine that writes `x`, and an array of the result.
   Array computed(float value) {
     Tensor x("x", f32, {3});
     Index i;
@@ -34,7 +34,7 @@ class ArraysTest : public Conformance {
     const Event event = fill.schedule();
     return Array(device, fill.context().view(x), event);
   }
-  /// Holds the device up until it goes.
+  /// Blocks the device until destroyed.
   struct Gate {
     explicit Gate(const Device& of) : opened(timeline.next()) { of.wait(opened); }
     ~Gate() { open(); }
@@ -45,7 +45,8 @@ class ArraysTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(ArraysTest);
 
-// S11: what came before its device failed is read, also before that recovers; what did not is not
+// S11: values written before the device failed are readable, even before recovery; failed values
+// are not
 TEST_P(ArraysTest, AreReadWhileTheirDeviceHasFailed) {
   const Array there = computed(1);
   static_cast<void>(there.wait());
@@ -61,7 +62,7 @@ TEST_P(ArraysTest, AreReadWhileTheirDeviceHasFailed) {
   EXPECT_THAT(there.values<float>(), ElementsAre(1, 2, 3));
 }
 
-// What is given is copied, whatever it is, and comes back
+// Arrays copy their input of any kind, and return the same values
 TEST_P(ArraysTest, HaveACopyOfWhatTheyAreGiven) {
   std::vector<float> values{1, 2, 3, 4, 5, 6};
   const Array matrix(device, {2, 3}, values);
@@ -87,7 +88,7 @@ TEST_P(ArraysTest, HaveACopyOfWhatTheyAreGiven) {
   EXPECT_EQ(matrix.device(), device);
 }
 
-// What is being computed is handed on, and read once it is there
+// Pending arrays can be passed on, and are read once computed
 TEST_P(ArraysTest, AreThereBeforeTheirValues) {
   Gate gate(device);
   const Array x = computed(0.5F);
@@ -101,7 +102,7 @@ TEST_P(ArraysTest, AreThereBeforeTheirValues) {
   EXPECT_TRUE(x.done());
 }
 
-// D9: a copy comes after what fills the source, and nobody waits for it
+// D9: a copy waits for the writer of the source, without blocking the host
 TEST_P(ArraysTest, GoToOtherDevices) {
   const Device other = backend.physical_device(0).new_virtual_device();
   Gate gate(device);
@@ -116,7 +117,7 @@ TEST_P(ArraysTest, GoToOtherDevices) {
   EXPECT_THAT(there.copy_to(elsewhere).values<float>(), ElementsAre(1, 2, 3));
 }
 
-// S10, D9: who reads what did not come hears why, also once the device works again
+// S10, D9: a read of a failed value reports the cause, also after the device has recovered
 TEST_P(ArraysTest, TellWhatBecameOfThem) {
   const Device other = backend.physical_device(0).new_virtual_device();
   Tensor x("x", f32, {3});
@@ -135,8 +136,8 @@ TEST_P(ArraysTest, TellWhatBecameOfThem) {
   EXPECT_THAT(Array(device, 1.0F).values<float>(), ElementsAre(1));
 }
 
-// D9, S10: what is filled in an order that heddle does not know is read once its event says so, and
-// not at all where that failed
+// D9, S10: an array filled in an order unknown to heddle is read once its event succeeds, and
+// refused when the event fails
 TEST_P(ArraysTest, AreReadOnceTheirEventTellsSo) {
   const Device other = backend.physical_device(0).new_virtual_device();
   const Tensor x("x", f32, {2});
@@ -144,7 +145,7 @@ TEST_P(ArraysTest, AreReadOnceTheirEventTellsSo) {
   Index i;
   p << (x(i) = embed(i) + 1.0F);
   const Executor twice(device, [](Node each) { return each + each; });
-  twice(Array(device, std::vector<float>{0, 0})).wait();  // compiled by now
+  twice(Array(device, std::vector<float>{0, 0})).wait();  // compiles before the gate
   sched::ExternalTimeline sensor("sensor");
   const Array memory = Array::zeros(device, {f32, {2}});
   EXPECT_THAT(memory.values<float>(), ElementsAre(0, 0));
@@ -186,12 +187,12 @@ TEST_P(ArraysTest, FailWithTheirEvent) {
   EXPECT_THAT(text(there.wait()), why);
   EXPECT_THAT(text(failure([&] { static_cast<void>(filled.values<float>()); })), why);
   EXPECT_THAT(text(failure([&] { twice(filled); })), why);
-  // The memory is well, and so is the device.
+  // Neither the memory nor the device has failed.
   EXPECT_THAT(memory.values<float>(), ElementsAre(0, 0));
   EXPECT_THAT(twice(memory).values<float>(), ElementsAre(0, 0));
 }
 
-// D13: what the buffers of a finalised device hold is there, and a read says how to get at it
+// D13: values in buffers of a finalised device survive, and the error of a read explains the access
 TEST_P(ArraysTest, OutliveTheirDevice) {
   const Device other = backend.physical_device(0).new_virtual_device();
   const Device gone = backend.physical_device(0).new_virtual_device();
@@ -202,7 +203,7 @@ TEST_P(ArraysTest, OutliveTheirDevice) {
   EXPECT_THAT(array.copy_to(other).values<float>(), ElementsAre(1, 2));
 }
 
-// A copy is another array, of the values before what comes later
+// A copy is a separate array, without later changes to the source
 TEST_P(ArraysTest, AreCopied) {
   const Array array(device, std::vector<float>{1, 2});
   const Array copy = array.copy();
@@ -218,7 +219,7 @@ TEST_P(ArraysTest, AreCopied) {
   }
 }
 
-// D2, D17: who donated the memory has an array no more
+// D2, D17: an array whose memory was donated is invalid
 TEST_P(ArraysTest, GoWithTheirMemory) {
   const Array array(device, std::vector<float>{1, 2});
   EXPECT_TRUE(array.live());
@@ -229,7 +230,7 @@ TEST_P(ArraysTest, GoWithTheirMemory) {
   EXPECT_THAT(Array(device, BufferView(taken, array.type())).values<float>(), ElementsAre(1, 2));
 }
 
-// What does not fit is named, with what was expected
+// Type and shape errors name the argument and the expected type
 TEST_P(ArraysTest, MistakesAreNamed) {
   const Array array(device, std::vector<float>{1, 2});
   EXPECT_THAT(text(failure([&] { static_cast<void>(array.values<double>()); })),
@@ -248,7 +249,7 @@ TEST_P(ArraysTest, MistakesAreNamed) {
   EXPECT_THAT(text(failure([&] { Array(gone, 1.0F); })), HasSubstr("was finalised"));
 }
 
-// Text is bounded, and says where it is
+// Printed text is bounded, and names the device
 TEST_P(ArraysTest, PrintThemselves) {
   const Array array(device, HostArray::range({f32, {1000, 1000}}));
   EXPECT_THAT(array.to_string(), AllOf(HasSubstr("f32[1000,1000] on " + device.name()),
@@ -256,7 +257,7 @@ TEST_P(ArraysTest, PrintThemselves) {
   EXPECT_LT(array.to_string().size(), 1000U);
 }
 
-// A read in a task of its device is refused, and writes nothing later that is not its own
+// A read in a task of the array's own device is refused, and does not write later to freed memory
 TEST_P(ArraysTest, AreNotReadInTasksOfTheirDevice) {
   const Array sevens(device, std::vector<float>(1000, 7));
   std::vector<float> mine;
@@ -267,7 +268,7 @@ TEST_P(ArraysTest, AreNotReadInTasksOfTheirDevice) {
     } catch (const Error& error) {
       code = error.code();
     }
-    mine.assign(1000, 0);  // where the values would have been
+    mine.assign(1000, 0);  // reuses the memory of the read's destination
   });
   ASSERT_TRUE(end.wait().ok());
   device.await();

@@ -1,6 +1,6 @@
-// What every conformance suite shares: the backends under test, and how failures are looked at.
-// HEDDLE_TEST_BACKENDS names the backends to test, separated by commas; unset: CPU rows, and
-// one whose queues run ahead, threaded and pooled (tests/support/asynchronous_device.hpp).
+// Shared by the conformance suites: the backends under test, and helpers for failures.
+// HEDDLE_TEST_BACKENDS names the backends to test, separated by commas; unset: CPU rows, and the
+// asynchronous backend, threaded and pooled (tests/support/asynchronous_device.hpp).
 #pragma once
 
 #include <gmock/gmock.h>
@@ -29,12 +29,12 @@ inline std::vector<std::string> backends_under_test() {
   return names;
 }
 
-/// Whether a backend's device memory is the host's own. Devices from outside need not share it.
+/// True where a backend's device memory is host memory. External devices may have separate memory.
 inline bool is_cpu_row(const std::string& name) {
   return name.ends_with("cc") || name.ends_with("gccjit");
 }
 
-/// One open backend and a device on it.
+/// An open backend and one of its devices.
 class Conformance : public testing::TestWithParam<std::string> {
  protected:
   Conformance()

@@ -1,4 +1,4 @@
-// bitcast(), on every backend: all 16-bit patterns, and edges of the others.
+// bitcast(), on every backend: all 16-bit patterns, and edge cases of wider types.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace {
 
 class BitcastTest : public Conformance {
  protected:
-  /// `bits`, as they lie in memory, as a `from`, and bitcast to a `to`.
+  /// Takes `bits` as the memory of a `from`, and returns the bitcast to a `to`.
   template <class Bits, class To>
   std::vector<To> run(DType from, DType to, const std::vector<Bits>& bits) {
     const Dims dims{static_cast<std::int64_t>(bits.size())};
@@ -41,7 +41,7 @@ Bits16 all_patterns() {
   return all;
 }
 
-/// With the NaN that stands for all: above `infinity`, whatever the sign.
+/// Replaces every NaN, a pattern above `infinity` with either sign, by the canonical NaN.
 Bits16 with_one_nan(std::uint16_t infinity, std::uint16_t nan) {
   Bits16 all = all_patterns();
   for (std::uint16_t& bits : all) {
@@ -50,7 +50,7 @@ Bits16 with_one_nan(std::uint16_t infinity, std::uint16_t nan) {
   return all;
 }
 
-// J3: the bits of every 16-bit float, and back
+// J3: the bits of every 16-bit float, in both directions
 TEST_P(BitcastTest, TakesEvery16BitPattern) {
   const Bits16 all = all_patterns();
   const Bits16 f16_bits = with_one_nan(0x7c00, 0x7e00);
@@ -67,7 +67,8 @@ TEST_P(BitcastTest, TakesEvery16BitPattern) {
   }
 }
 
-// J3, B3: edges of the wider types; one NaN stands for all, as machines differ in theirs
+// J3, B3: edge cases of the wider types; one NaN stands for every NaN, because machines differ in
+// NaN bits
 TEST_P(BitcastTest, KeepsTheBitsOfWiderTypes) {
   const std::vector<std::uint32_t> floats{0,          0x80000000, 1,          0x807fffff,
                                           0x3f800000, 0x7f7fffff, 0xff800000, 0x7f800000,
@@ -91,7 +92,7 @@ TEST_P(BitcastTest, KeepsTheBitsOfWiderTypes) {
             (std::vector<std::uint8_t>{0, 1}));
 }
 
-// J3: types of two sizes, and bools of other bits, which are none
+// J3: refuses types of different sizes, and bools from bits other than 0 and 1
 TEST_P(BitcastTest, RefusesWhatHasNoSuchBits) {
   const Tensor x("x", f32, {2});
   const Index i;

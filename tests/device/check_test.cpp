@@ -1,5 +1,5 @@
-// Sync::check: each missing order is told, whatever the uses are, and programs that give it are
-// not.
+// Sync::check: reports every missing order, for every kind of use, and reports nothing for
+// correctly ordered programs.
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -58,12 +58,12 @@ class CheckTest : public testing::TestWithParam<std::string> {
   const Index i{};
   const Context source = holding(one, x), there = holding(two, x);
   const Routine filler = link(one, fill(), source.view(x));
-  const Routine grower = link(two, grow(), source.view(x));  // of what is the other's
+  const Routine grower = link(two, grow(), source.view(x));  // touches the other device's memory
   const Routine consumer = link(two, add(), there.view(x));
 };
 HEDDLE_CONFORMANCE_SUITE(CheckTest);
 
-// D9, J6: rows that static indices choose are told apart
+// D9, J6: rows selected by static indices are tracked separately
 TEST_P(CheckTest, RowsOfStaticIndices) {
   const Tensor rows("rows", f32, {8, 4});
   const StaticIndex row{"row"};
@@ -136,7 +136,7 @@ TEST_P(CheckTest, Streams) {
   EXPECT_THAT(found.take_labels(), ElementsAre("fill < add"));
 }
 
-// D9: transfers, and the host that waits for none
+// D9: transfers, and host access without a wait
 TEST_P(CheckTest, HostStorage) {
   EXPECT_TRUE(source.to_host(x).event.wait().ok());
   static_cast<void>(storage.values<float>());
@@ -169,7 +169,7 @@ TEST_P(CheckTest, HostStorage) {
   EXPECT_THAT(found.take_labels(), IsEmpty());
 }
 
-// D9: what is inside a replay is in order; its edges are those of its calls
+// D9: the inside of a replay is ordered; its edges are checked like the edges of its calls
 TEST_P(CheckTest, Replays) {
   Recording recording("step");
   recording.schedule(filler);
@@ -188,7 +188,7 @@ TEST_P(CheckTest, Replays) {
   EXPECT_THAT(found.take_labels(), ElementsAre("step < grow"));
 }
 
-// D9: a program that a user would write, with and without what it needs
+// D9: a typical user program, with and without the required order
 TEST_P(CheckTest, MendedProgramsAreSilent) {
   for (const bool mended : {true, false}) {
     Event consumed;

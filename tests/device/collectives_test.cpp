@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 class CollectivesTest : public Conformance {
  protected:
-  /// As many devices, each with the tensors.
+  /// Opens `parties` devices, each with the tensors.
   void open(std::size_t parties, const std::vector<Tensor>& tensors) {
     contexts.clear();
     for (std::size_t k = 0; k < parties; ++k) {
@@ -24,7 +24,7 @@ class CollectivesTest : public Conformance {
       contexts.push_back(context);
     }
   }
-  /// Numbers whose sum depends on the order of additions; the sums, in the order of the devices.
+  /// Numbers whose sum depends on the order of additions; returns the sums in the order of devices.
   template <class T>
   std::vector<std::vector<T>> fill(const Tensor& tensor) {
     std::vector<std::vector<T>> all;
@@ -89,7 +89,7 @@ class CollectivesTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(CollectivesTest);
 
-// D10: the bits of the loop that adds in the order of the list, for any number of devices
+// D10: results have the bits of a loop that adds in list order, for any number of devices
 TEST_P(CollectivesTest, FloatsAreAddedInOrder) { expect_all<float>(f32); }
 TEST_P(CollectivesTest, Integers) { expect_all<std::int32_t>(i32); }
 
@@ -111,8 +111,8 @@ TEST_P(CollectivesTest, SeveralAreAddedUpAtOnce) {
   }
 }
 
-// D10: several tensors that all have the sums of, by one routine of each device where memory is
-// shared, or by one alone where there are few bytes
+// D10: several tensors reduced to every device, by one routine per device where memory is shared,
+// or by a single routine where there are few bytes
 TEST_P(CollectivesTest, SeveralAreAddedUpForAll) {
   for (const std::int64_t count : {7, 5000}) {
     const Tensor t("t", f32, {count}), u("u", f32, {2, 3}), none("none", f32, {0});
@@ -132,7 +132,7 @@ TEST_P(CollectivesTest, SeveralAreAddedUpForAll) {
   }
 }
 
-// D9, D10: again and again, while others write: no run mixes with the next
+// D9, D10: repeated runs with concurrent writers: runs do not mix
 TEST_P(CollectivesTest, RunsFollowEachOther) {
   const Tensor t("t", f32, {20000});
   open(4, {t});
@@ -179,8 +179,8 @@ TEST_P(CollectivesTest, MistakesAreNamed) {
   EXPECT_EQ(recording.finish().num_recorded(), 0u);
 }
 
-// D20: memory that is used twice is named, and with it both contexts; it would be read once it is
-// overwritten
+// D20: memory that is used twice is named, with both contexts; the collective would read it after
+// overwriting it
 TEST_P(CollectivesTest, MemoryUsedTwiceIsNamed) {
   const Tensor t("t", f32, {8}), whole("whole", f32, {16});
   const auto refused = [&](const char* collective, const std::function<void(Recording&)>& call,
@@ -201,7 +201,7 @@ TEST_P(CollectivesTest, MemoryUsedTwiceIsNamed) {
                     .with(t, {apart[1].view(whole).buffer(), t.type()});
   refused("all_gather", [&](Recording& r) { r.all_gather(t, whole, contexts); }, 1);
   refused("reduce_scatter", [&](Recording& r) { r.reduce_scatter(whole, t, contexts); }, 1);
-  if (!is_cpu_row(GetParam())) return;  // no device has another's memory
+  if (!is_cpu_row(GetParam())) return;  // no device reaches the memory of its peers
   const auto second_has = [&](const Tensor& tensor, const BufferView& view) {
     const Context empty(apart[1].device());
     const Tensor& other = tensor == t ? whole : t;
@@ -221,7 +221,7 @@ TEST_P(CollectivesTest, MemoryUsedTwiceIsNamed) {
   refused("all_gather", [&](Recording& r) { r.all_gather(t, whole, contexts); });
 }
 
-// D20: parts that lie in their places in the wholes
+// D20: parts stored at their places in the whole tensors
 TEST_P(CollectivesTest, PartsLieInTheirPlaces) {
   const Tensor t("t", f32, {8}), whole("whole", f32, {3, 8});
   open(3, {whole});
@@ -243,8 +243,8 @@ TEST_P(CollectivesTest, PartsLieInTheirPlaces) {
   }
 }
 
-// S10, D9: where a device fails, nobody reads a sum that it had a part in before all is written
-// anew, and nothing hangs
+// S10, D9: where a device fails, sums that include its part cannot be read until every input is
+// written again, and no call hangs
 TEST_P(CollectivesTest, FailuresReachAllThatReads) {
   const Tensor t("t", f32, {20000});
   open(3, {t});

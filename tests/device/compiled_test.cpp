@@ -1,4 +1,4 @@
-// Functions of executors that are compiled before they are called, and the search for NaN.
+// Executor functions compiled before their first call, and the search for NaN.
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -18,7 +18,7 @@ using testing::Not;
 
 class CompiledTest : public ExecutorsFixture {
  protected:
-  /// Of three arguments, the last of which nothing is computed from.
+  /// A function of three arguments, the last one unused.
   [[nodiscard]] auto scaling() const {
     return Executor(
         device,
@@ -30,7 +30,7 @@ class CompiledTest : public ExecutorsFixture {
 };
 HEDDLE_CONFORMANCE_SUITE(CompiledTest);
 
-// What is compiled first is found by calls; nothing is run or taken for it
+// Calls find a function compiled ahead of time; the compile runs no function and takes no arguments
 TEST_P(CompiledTest, CallsFindWhatWasCompiled) {
   const Executor scale = scaling();
   const auto compiled = scale.compile(four, by, donate(x));
@@ -48,7 +48,7 @@ TEST_P(CompiledTest, CallsFindWhatWasCompiled) {
   EXPECT_THAT(compiled.call_unchecked(by, by, by).second.type(), (ArrayType{f32, {}}));
 }
 
-// G3: another device has all calls: each runs there, also of what was compiled there
+// G3: calls to a copy on another device run there, also with functions compiled there
 TEST_P(CompiledTest, OtherDevicesHaveAllCalls) {
   const Device other = another();
   const Executor inc = plus_one();
@@ -72,7 +72,7 @@ TEST_P(CompiledTest, OtherDevicesHaveAllCalls) {
   EXPECT_EQ(inc.on(foreign).compile(four)(x).device(), foreign);
 }
 
-// What was compiled ahead serves calls that donate large arrays; types are donated, too
+// Functions compiled ahead of time serve calls that donate large arrays; types can be donated too
 TEST_P(CompiledTest, LargeDonationsFindWhatWasCompiled) {
   const Dims large{1 << 16};
   const auto big = [&] { return Array(device, large, Values(1 << 16, 1)); };
@@ -89,7 +89,7 @@ TEST_P(CompiledTest, LargeDonationsFindWhatWasCompiled) {
               HasSubstr("is called with large arguments that are not donated"));
 }
 
-// Handles that were moved are none the emptier
+// Moved-from handles are not empty
 TEST_P(CompiledTest, AreNeverEmpty) {
   Executor inc = plus_one();
   auto pending = inc.compile_async(four);
@@ -104,7 +104,7 @@ TEST_P(CompiledTest, AreNeverEmpty) {
   EXPECT_EQ(also_inc.name(), inc.name());
 }
 
-// It tells what it takes, gives, needs and does
+// Describes its arguments, results, memory and operations
 TEST_P(CompiledTest, TellsWhatItDoes) {
   const auto compiled = scaling().compile(four, one, one);
   EXPECT_EQ(compiled.signature(),
@@ -124,12 +124,12 @@ TEST_P(CompiledTest, TellsWhatItDoes) {
   const auto product = Executor(device, [](Node a, Node b) {
                          return matmul(a, b);
                        }).compile(ArrayType{f32, {3, 5}}, ArrayType{f32, {5, 4}});
-  // A multiply-add is one operation where it is rounded once.
+  // Where a multiply-add is rounded once, the multiply-add counts as one operation.
   EXPECT_EQ(product.cost().operations, backend.name() == "cuda" ? 120U : 60U);
   EXPECT_EQ(product.cost().bytes_written, 48U);
 }
 
-// F4: other types are refused, also of what nothing is computed from: the first five are named
+// F4: other types are refused, also for unused arguments: the message names the first five
 TEST_P(CompiledTest, OtherTypesAreRefused) {
   const auto compiled = scaling().compile(four, one, one);
   const std::string what = "executor 'scale', graph 'scale#0': ";
@@ -155,7 +155,7 @@ TEST_P(CompiledTest, OtherTypesAreRefused) {
   EXPECT_TRUE(x.live());
 }
 
-// What is compiled meanwhile is waited for, or told why it is not there
+// A call waits for a compile in progress, or gets the compile's error
 TEST_P(CompiledTest, CompilesMeanwhile) {
   const Executor step(device, [](Node each) {
     if (each.rank() == 0) throw Error(ErrorCode::not_found, "no weights");
@@ -175,7 +175,7 @@ TEST_P(CompiledTest, CompilesMeanwhile) {
   EXPECT_EQ(step.statistics().entries, 1U);
 }
 
-// The first node with a NaN or an infinity is named, with its scope, and how many there are
+// The error names the first node with a NaN or an infinity, its scope, and the number of elements
 TEST_P(CompiledTest, FindsTheFirstNan) {
   const Executor normal(device,
                         [](const Graph& graph, Node each) {
@@ -206,8 +206,8 @@ TEST_P(CompiledTest, FindsTheFirstNan) {
               HasSubstr("f64[]"));
 }
 
-// Infinities that no result shows are of no account, nor are those that somebody meant; where a
-// result has a NaN, they are where it comes from only as operands
+// Infinities that do not reach a result are ignored, as are intended infinities; where a result has
+// a NaN, infinities count only as operands of the node that made the NaN
 TEST_P(CompiledTest, NansMatterWhereResultsHaveThem) {
   const Executor fine(device,
                       [](Node each) {
@@ -226,7 +226,7 @@ TEST_P(CompiledTest, NansMatterWhereResultsHaveThem) {
   EXPECT_THAT(why, AllOf(HasSubstr(" sub f32[2]"), HasSubstr("1 of 2 elements, the first at [1]")));
 }
 
-// Compiles are no calls; what was compiled is no miss
+// Compiles do not count as calls; calls of compiled functions do not count as misses
 TEST_P(CompiledTest, StatisticsCountCalls) {
   const Executor inc = plus_one();
   static_cast<void>(inc.compile(four));

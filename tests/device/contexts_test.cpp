@@ -1,4 +1,4 @@
-// What a backend, a context and a routine are before, between and after their use.
+// State of backends, contexts and routines before, between and after their use.
 #include <functional>
 
 #include "tests/device/backends.hpp"
@@ -14,8 +14,8 @@ using testing::IsEmpty;
 class ContextsTest : public Conformance {};
 HEDDLE_CONFORMANCE_SUITE(ContextsTest);
 
-// J7, J11: programs that say the same of other tensors are compiled once, also at once, and each
-// runs with its own
+// J7, J11: programs equal up to tensors are compiled once, also concurrently, and each routine runs
+// with its own tensors
 TEST_P(ContextsTest, TwinsShareTheirCompileAndNothingElse) {
   struct Twin {
     explicit Twin(const std::string& name) : x(name + " in", f32, {3}), y(name + " out", f32, {3}) {
@@ -47,7 +47,7 @@ TEST_P(ContextsTest, TwinsShareTheirCompileAndNothingElse) {
   EXPECT_EQ(after.shared + after.memory_hits, before.shared + before.memory_hits + 3);
 }
 
-// O20: an empty context holds nothing and expects nothing
+// O20: an empty context holds no tensors and expects no merge
 TEST_P(ContextsTest, EmptyContextHoldsNothing) {
   const Context empty(device);
   const Tensor t("t", f32, {2});
@@ -63,7 +63,8 @@ TEST_P(ContextsTest, EmptyContextHoldsNothing) {
   EXPECT_THAT(text(lacking), AllOf(HasSubstr("'t'"), HasSubstr(device.name())));
 }
 
-// O18, O19, J8: a routine is its context after linking, its name, and a schedule that repeats
+// O18, O19, J8: a routine has its context after linking and its name, and can be scheduled
+// repeatedly
 TEST_P(ContextsTest, RoutinesRunAsOftenAsAsked) {
   const Tensor x("x", i32, {2});
   Index i;
@@ -84,7 +85,8 @@ TEST_P(ContextsTest, RoutinesRunAsOftenAsAsked) {
   EXPECT_THAT(run.context().read<std::int32_t>(x), ElementsAre(10, 10));
 }
 
-// O3, O44, B2: open is ready for use; finalising one instance leaves another of the same name alone
+// O3, O44, B2: open returns a usable instance; finalising one instance leaves a second instance of
+// the same name usable
 TEST_P(ContextsTest, InstancesDoNotShareTheirEnd) {
   const Backend second = Backend::open(GetParam());
   const Device other = second.physical_device(0).new_virtual_device();
@@ -99,7 +101,7 @@ TEST_P(ContextsTest, InstancesDoNotShareTheirEnd) {
   EXPECT_THAT(run.context().read<std::int32_t>(x), ElementsAre(3, 3));
 }
 
-// O14, O45, S15: an inline row ends its work before it returns; a threaded one may not
+// O14, O45, S15: an inline row completes work before the call returns; a threaded row may not
 TEST_P(ContextsTest, IdleMeansEndedAndInlineRowsAreAlwaysIdle) {
   const Tensor x("x", i32, {2});
   Index i;
@@ -123,7 +125,7 @@ TEST_P(ContextsTest, IdleMeansEndedAndInlineRowsAreAlwaysIdle) {
   EXPECT_TRUE(device.is_idle());
 }
 
-// O38: what a transfer is told to come after has ended when it moves
+// O38: the events that a transfer waits for have ended when the data moves
 TEST_P(ContextsTest, TransfersAndRoutinesWaitForTheEventsTheyAreGiven) {
   const Device other = backend.physical_device(0).new_virtual_device();
   const Tensor t("t", f32, {2});
@@ -135,7 +137,7 @@ TEST_P(ContextsTest, TransfersAndRoutinesWaitForTheEventsTheyAreGiven) {
   const Routine consumer = Context(other).link(backend.compile(add));
   sched::ExternalTimeline gate("gate");
   const Event opened = gate.next();
-  device.wait(opened);  // the source is late
+  device.wait(opened);  // delays the source
   TransferOptions after;
   after.after = {source.schedule()};
   const Transfer loaded = load_merge(consumer, source.context(), MergeMode::stream, after);
@@ -151,14 +153,14 @@ TEST_P(ContextsTest, TransfersAndRoutinesWaitForTheEventsTheyAreGiven) {
   EXPECT_THAT(consumer.context().read<float>(t), ElementsAre(5, 5));
 }
 
-// O9: from a device to what it is on, and to the open instance that both are of
+// O9: a device names its physical device, its backend and the open instance of both
 TEST_P(ContextsTest, DevicesLeadToTheirBackend) {
   const Hardware physical = device.physical_device();
   EXPECT_TRUE(physical == backend.physical_device(0));
   EXPECT_EQ(physical.ordinal(), device.ordinal());
   const Backend same = Context(device).device().physical_device().backend();
   EXPECT_EQ(same.name(), GetParam());
-  same.finalize();  // it is this one, and no other
+  same.finalize();  // finalises this instance and no other
   EXPECT_EQ(failure([&] { static_cast<void>(physical.new_virtual_device()); }).code(),
             ErrorCode::failed_precondition);
   EXPECT_EQ(
@@ -166,8 +168,8 @@ TEST_P(ContextsTest, DevicesLeadToTheirBackend) {
       ErrorCode::failed_precondition);
 }
 
-// O28, O30, J8: a batch gives the context downstream of all its routines, which expects the merge
-// tensor of the context that it was linked in; each routine expects its own
+// O28, O30, J8: a batch returns the context downstream of its routines, which expects the merge
+// tensor of the context where the batch was linked; each routine expects its own
 TEST_P(ContextsTest, BatchesGiveTheContextDownstream) {
   const Tensor g("g", f32, {2}), x("x", f32, {2}), y("y", f32, {2});
   Index i;
@@ -193,7 +195,7 @@ TEST_P(ContextsTest, BatchesGiveTheContextDownstream) {
     }
   }
   EXPECT_THAT(batch.context().read<float>(y), ElementsAre(2, 2));
-  // Where nothing was compiled, downstream is here.
+  // A batch without entries returns the context where it was linked.
   BatchOptions nothing;
   nothing.occupancy = [](const std::string&, std::size_t) { return false; };
   const RoutineBatch none = prior.context().link_batch(backend.compile_batch(programs, nothing));
@@ -201,8 +203,8 @@ TEST_P(ContextsTest, BatchesGiveTheContextDownstream) {
   EXPECT_EQ(none.context().expected_merge_tensor(), g);
 }
 
-// O29, J8: code tells what it takes from the context that it is linked in, so that nothing begins
-// with zeros by mistake
+// O29, J8: code lists the tensors that it takes from its link context, which avoids tensors that
+// start as zero by mistake
 TEST_P(ContextsTest, CodeTellsWhatItTakesFromThePriorContext) {
   const Tensor in("in", f32, {2}), kept("kept", f32, {2}), out("out", f32, {2}), t("t", f32, {2}),
       g("g", f32, {2}), hosted("hosted", HostArray({f32, {2}}));
@@ -221,7 +223,7 @@ TEST_P(ContextsTest, CodeTellsWhatItTakesFromThePriorContext) {
   EXPECT_THAT(backend.compile(make).tensors_from_prior(), IsEmpty());
 }
 
-// O29, J8: a listed tensor that is in neither code nor context is a slip
+// O29, J8: a listed tensor that is in neither code nor context is an error
 TEST_P(ContextsTest, ListedTensorsAreKnown) {
   const Tensor x("x", f32, {2}), y("y", f32, {2}), z("z", f32, {2}), kept("kept", f32, {2});
   Index i;
@@ -253,8 +255,8 @@ TEST_P(ContextsTest, ListedTensorsAreKnown) {
           "the batch");
 }
 
-// J6, O43: an index may be bound to a cell of the caller's, which is read when the routine is
-// scheduled; what it holds when the task runs does not matter, and it may be gone by then
+// J6, O43: an index may be bound to the caller's cell, which is read at scheduling time; later
+// changes of the cell have no effect, and the cell may be destroyed before the task runs
 TEST_P(ContextsTest, CellsAreReadWhenScheduled) {
   const Tensor x("x", i32, {4}), y("y", i32, {1});
   Index i;
@@ -283,7 +285,7 @@ TEST_P(ContextsTest, CellsAreReadWhenScheduled) {
             ErrorCode::invalid_argument);
 }
 
-// O50, O51: errors carry the names in use and say whose fault it was
+// O50, O51: errors contain the names in use and say which side caused them
 TEST_P(ContextsTest, ErrorsNameTheBackendInUse) {
   EXPECT_THAT(backend.to_string(), HasSubstr(GetParam()));
   EXPECT_EQ(device.backend().name(), GetParam());

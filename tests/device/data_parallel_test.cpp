@@ -34,7 +34,7 @@ class BatchSharingTest : public Conformance {
                                    .parameters = {p},
                                    .merge_every = every});
   }
-  /// Where each device adds up its own batches, and the first one those of all.
+  /// Expected sums: each device adds its own batches, and the first device adds the devices' sums.
   [[nodiscard]] std::vector<float> expected(std::vector<float> at) const {
     for (std::int64_t first = 0; first < num_batches; first += num_devices * every) {
       const std::vector<float> before = at;
@@ -59,7 +59,7 @@ class BatchSharingTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(BatchSharingTest);
 
-// O52, D10: the bits of plain loops, run after run, on all devices
+// O52, D10: results have the bits of plain loops, in repeated runs, on all devices
 TEST_P(BatchSharingTest, HasTheBitsOfLoops) {
   const DataParallel run = make();
   std::vector<float> at{1, 2, 3, 4, 5};
@@ -71,7 +71,7 @@ TEST_P(BatchSharingTest, HasTheBitsOfLoops) {
   }
 }
 
-// O52, S10, S11: the failure of a device ends a run, and the next one is like the first
+// O52, S10, S11: a device failure ends a run, and the next run gives the results of the first
 TEST_P(BatchSharingTest, EndsWithAFailure) {
   const DataParallel run = make();
   const Device bad = run.context(1).device();

@@ -1,5 +1,5 @@
-// Donation: memory has one owner at any time, and what was accepted before runs as if it had not
-// been given away.
+// Donation: memory has one owner at any time, and accepted work runs as if the memory had not been
+// donated.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -32,17 +32,17 @@ class DonationTest : public Conformance {
   static BufferView whole(const Buffer& buffer, const ArrayType& type) {
     return BufferView(buffer, type);
   }
-  /// On the device's timeline, without a wait of the host.
+  /// Reads on the device's timeline, without blocking the host.
   static Event read(const Device& on, const BufferView& view, std::vector<float>& to) {
     return view.to_host(on, std::as_writable_bytes(std::span(to)));
   }
 };
 HEDDLE_CONFORMANCE_SUITE(DonationTest);
 
-// D12, D17: zeroing that is still queued reaches the memory, whoever has it by then
+// D12, D17: queued zeroing reaches the memory under any later owner
 TEST_P(DonationTest, QueuedZeroingRuns) {
   const ArrayType type{f32, {1000}};
-  {  // a block that is not zero already
+  {  // a block with nonzero contents
     const Buffer used = Buffer::allocate(device, type);
     const std::vector<float> sevens(1000, 7);
     EXPECT_TRUE(whole(used, type).from_host(device, std::as_bytes(std::span(sevens))).wait().ok());
@@ -60,8 +60,8 @@ TEST_P(DonationTest, QueuedZeroingRuns) {
   EXPECT_THAT(values, Each(0));
 }
 
-// D17: the first use of a new owner comes after the uses that were accepted before, on the device
-// side, whichever timelines they are on and however many owners were between
+// D17: the first use by a new owner runs after the accepted uses, on the device side, for any
+// timelines and any number of owners between
 TEST_P(DonationTest, ANewOwnerComesAfterAcceptedUses) {
   const ArrayType type{f32, {3}};
   const Tensor t("t", type.dtype, type.dims);
@@ -85,7 +85,7 @@ TEST_P(DonationTest, ANewOwnerComesAfterAcceptedUses) {
   EXPECT_THAT(seen, Each(5));
 }
 
-// D2, D17: memory that a running task uses goes to nobody else, though its new owner let it go
+// D2, D17: memory of a running task is not reused, even if the new owner has released the memory
 TEST_P(DonationTest, MemoryOfARunningTaskIsNotReused) {
   const ArrayType type{f32, {1000}};
   const Tensor t("t", type.dtype, type.dims);
@@ -101,12 +101,13 @@ TEST_P(DonationTest, MemoryOfARunningTaskIsNotReused) {
     go_on.wait(false);
   };
   Event filled;
-  std::thread submitter([&] { filled = fives->schedule({}, slowly); });  // inline: runs it
+  // an inline device runs the task here
+  std::thread submitter([&] { filled = fives->schedule({}, slowly); });
   inside.wait(false);
   static_cast<void>(buffer->donate());
   buffer.reset();
   const Buffer fresh = Buffer::allocate(device, type);
-  static_cast<void>(device.record().wait_for(1s));  // zeroed, where a thread is free for it
+  static_cast<void>(device.record().wait_for(1s));  // zeroed, if a thread is free
   go_on = true;
   go_on.notify_all();
   submitter.join();
@@ -116,7 +117,8 @@ TEST_P(DonationTest, MemoryOfARunningTaskIsNotReused) {
   EXPECT_THAT(values, Each(0));
 }
 
-// D2, D17: nor does memory that a queued launch will write, though donor and new owner let it go
+// D2, D17: nor is the memory of a queued launch, even if donor and new owner have released the
+// memory
 TEST_P(DonationTest, MemoryOfAQueuedLaunchIsNotReused) {
   const ArrayType type{f32, {1000}};
   const Tensor t("t", type.dtype, type.dims);
@@ -151,8 +153,8 @@ TEST_P(DonationTest, MemoryOfAQueuedLaunchIsNotReused) {
   EXPECT_EQ(device.statistics().bytes_in_use, taken);  // by `fresh`
 }
 
-// D12, D17: every later use is refused at the call, and says who took the memory and where; nothing
-// is harmed
+// D12, D17: every later use is refused at the call; the error names the taker and the place; no
+// data is damaged
 TEST_P(DonationTest, LaterUsesAreRefusedByName) {
   const Tensor x("x", HostArray({f32, {4}}));
   const Device other = another();
@@ -188,7 +190,7 @@ TEST_P(DonationTest, LaterUsesAreRefusedByName) {
   refused("'x'", [&] { static_cast<void>(load_merge(consumer, here, MergeMode::copy)); });
   refused("'x'", [&] { merge(consumer, here, MergeMode::copy); });
   refused("'x'", [&] { merge(consumer, here, MergeMode::stream); });
-  refused("'x'", [&] { consumer.schedule(); });  // which has borrowed that
+  refused("'x'", [&] { consumer.schedule(); });  // borrowed the donated memory
   refused("'x'", [&] { static_cast<void>(Context(device).with(x, view)); });
   std::vector<float> values(4);
   refused("f32[4]", [&] { read(device, view, values); });
@@ -203,7 +205,7 @@ TEST_P(DonationTest, LaterUsesAreRefusedByName) {
   other.await();
 }
 
-// D17, S10: what the new owner would read was never made: it is told so
+// D17, S10: a new owner's read of values that an accepted use failed to write reports the failure
 TEST_P(DonationTest, TheFailureOfAnAcceptedUseReachesTheNewOwner) {
   const ArrayType type{f32, {2}};
   const Tensor t("t", type.dtype, type.dims);
@@ -215,16 +217,16 @@ TEST_P(DonationTest, TheFailureOfAnAcceptedUseReachesTheNewOwner) {
   const Event broken = filler(device, t, whole(buffer, type), 5, true).schedule({}, failing);
   const Buffer taken = buffer.donate();
   std::vector<float> values(2);
-  // Whether it is known yet or not.
+  // The failure may or may not be known yet.
   EXPECT_THAT(
       text(failure([&] { throw_if_failed(read(other, whole(taken, type), values).wait()); })),
       HasSubstr("broken sensor"));
   EXPECT_FALSE(broken.wait().ok());
-  EXPECT_TRUE(other.submit("goes on", [] {}).wait().ok());  // it was contained
+  EXPECT_TRUE(other.submit("goes on", [] {}).wait().ok());  // the failure was contained
 }
 
-// D17: a new owner's use that ended without waiting for the donor's, because it was cancelled,
-// skipped or came after what failed, does not let the next one overtake these
+// D17: a new owner's use that ended without waiting for the donor's uses, because it was cancelled,
+// skipped or came after a failure, does not let the next use overtake the donor's
 TEST_P(DonationTest, NoUseOfANewOwnerOvertakesAcceptedUses) {
   const ArrayType type{f32, {3}};
   const Tensor t("t", type.dtype, type.dims), copied("copied", type.dtype, type.dims);
@@ -269,8 +271,9 @@ TEST_P(DonationTest, NoUseOfANewOwnerOvertakesAcceptedUses) {
   }
 }
 
-// D17, S10: a task that overwrites the memory whole reads nothing that a failed use left, so it
-// runs, and after it all is well; before that each owner is told once on each device
+// D17, S10: a task that overwrites the whole memory does not read values of a failed use, hence it
+// runs, and the memory is valid afterwards; before the overwrite each owner gets the error once on
+// each device
 TEST_P(DonationTest, AFailureEndsWhereTheMemoryIsOverwritten) {
   const ArrayType type{f32, {2}};
   const Tensor t("t", type.dtype, type.dims);
@@ -296,7 +299,7 @@ TEST_P(DonationTest, AFailureEndsWhereTheMemoryIsOverwritten) {
         EXPECT_TRUE(last.wait().ok()) << text(last.status());
       }
     }
-    EXPECT_EQ(last.done(), !pending);  // it comes after it all the same
+    EXPECT_EQ(last.done(), !pending);  // the overwrite still waits for the earlier uses
     EXPECT_TRUE(gate.signal(opened.ticket()).ok());
     EXPECT_TRUE(last.wait().ok()) << text(last.status());
     EXPECT_FALSE(broken.wait().ok());
@@ -307,7 +310,7 @@ TEST_P(DonationTest, AFailureEndsWhereTheMemoryIsOverwritten) {
   const Buffer buffer = Buffer::allocate(device, type);
   EXPECT_FALSE(filler(device, t, whole(buffer, type), 1, true).schedule({}, failing).wait().ok());
   std::vector<float> values(2);
-  // Whoever has it by then, until then.
+  // Any owner gets the error until the overwrite.
   const Buffer taken = buffer.donate().donate();
   for (const Device& reader : {device, other, other}) {
     EXPECT_THAT(text(failure([&] { read(reader, whole(taken, type), values); })),
@@ -315,7 +318,7 @@ TEST_P(DonationTest, AFailureEndsWhereTheMemoryIsOverwritten) {
   }
   EXPECT_TRUE(filler(other, t, whole(taken, type), 3).schedule().wait().ok());
   EXPECT_TRUE(read(another(), whole(taken.donate(), type), values).wait().ok());
-  // What one device overwrites is told of on no other.
+  // After an overwrite on one device, no device reports the failure.
   const Buffer broken = Buffer::allocate(device, type);
   EXPECT_FALSE(filler(device, t, whole(broken, type), 1, true).schedule({}, failing).wait().ok());
   const Buffer mine = broken.donate();
@@ -323,8 +326,8 @@ TEST_P(DonationTest, AFailureEndsWhereTheMemoryIsOverwritten) {
   EXPECT_TRUE(read(another(), whole(mine, type), values).wait().ok());
 }
 
-// D17, S4: a thread that waits for room in a queue holds nothing that the running task needs to
-// donate
+// D17, S4: a thread that waits for room in a queue holds no lock that the running task needs for a
+// donation
 TEST_P(DonationTest, ATaskDonatesWhileASubmitWaitsForItsQueue) {
   BackendOptions options;
   options.name = GetParam();
@@ -355,7 +358,7 @@ TEST_P(DonationTest, ATaskDonatesWhileASubmitWaitsForItsQueue) {
     std::vector<float> values(2);
     refused = failure([&] { read(busy, view, values).wait(); });
   });
-  std::this_thread::sleep_for(20ms);  // so that it waits for room
+  std::this_thread::sleep_for(20ms);  // to let the submit block
   go_on = true;
   go_on.notify_all();
   donor.join();

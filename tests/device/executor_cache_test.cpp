@@ -1,5 +1,5 @@
-// Caches of executors: one compile for each kind of arguments, whoever asks, and where they are
-// full.
+// Caches of executors: one compile per set of argument types, for any number of callers, and full
+// caches.
 #include <atomic>
 #include <cmath>
 #include <cstddef>
@@ -19,8 +19,8 @@ using testing::Not;
 
 class ExecutorCacheTest : public ExecutorsFixture {
  protected:
-  /// Types of arguments that differ, though their kernels do not: last() adds one to the last array
-  /// of a list, in which only that is not NaN.
+  /// Different argument types with the same kernels: last() adds one to the last array of a list,
+  /// the only array without NaN.
   using List = std::vector<Array>;
   [[nodiscard]] List list(int count, float value = 1) const {
     List made(static_cast<std::size_t>(count - 1), row({NAN}));
@@ -31,7 +31,7 @@ class ExecutorCacheTest : public ExecutorsFixture {
 };
 HEDDLE_CONFORMANCE_SUITE(ExecutorCacheTest);
 
-// F5: one trace and one compile for arguments of the same types, however many threads ask at once
+// F5: one trace and one compile for arguments of the same types, however many threads call at once
 TEST_P(ExecutorCacheTest, ManyThreadsCompileOnce) {
   constexpr int shapes = 30;
   const Executor inc(device, last);
@@ -51,7 +51,8 @@ TEST_P(ExecutorCacheTest, ManyThreadsCompileOnce) {
   EXPECT_EQ(told.calls, 64U * shapes);
 }
 
-// F5: while one shape is being traced calls of others go on, and those of the same wait
+// F5: during a trace of one shape, calls with other shapes proceed, and calls with the same shape
+// wait
 TEST_P(ExecutorCacheTest, OthersGoOnMeanwhile) {
   std::atomic<bool> slow = false, go_on = false;
   const Executor inc(device, [&](Node x) {
@@ -77,7 +78,8 @@ TEST_P(ExecutorCacheTest, OthersGoOnMeanwhile) {
   EXPECT_EQ(inc.statistics().traces, 2U);
 }
 
-// A full cache refuses new types, saying how they differ from the closest ones, and serves others
+// A full cache refuses new types, reports how they differ from the closest types, and serves cached
+// types
 TEST_P(ExecutorCacheTest, FullCachesNameTheClosestTypes) {
   const Executor step(device,
                       [](const std::vector<Node>& list, Node x) { return x + last({list[0]}); },
@@ -101,7 +103,7 @@ TEST_P(ExecutorCacheTest, FullCachesNameTheClosestTypes) {
   EXPECT_THAT(step(List{x, y}, x).values<float>(), ElementsAre(3));
 }
 
-// Each cause has its own text, and the first few of many types are shown
+// Each cause has its own text, and the message lists the first few of many types
 TEST_P(ExecutorCacheTest, FullCachesSayWhy) {
   const Executor inc = plus_one({.name = "inc", .cache_max = 1});
   const Array large(device, Dims{1 << 16}, Values(1 << 16, 1));
@@ -119,7 +121,7 @@ TEST_P(ExecutorCacheTest, FullCachesSayWhy) {
                     Not(HasSubstr("arg0/5"))));
 }
 
-// Graphs of a backend that was finalised make room for others
+// Graphs of a finalised backend make room in the cache
 TEST_P(ExecutorCacheTest, GraphsOfFinalisedBackendsMakeRoom) {
   const Executor inc = plus_one({.name = "inc", .cache_max = 2});
   const Backend other = Backend::open(GetParam());
@@ -134,7 +136,7 @@ TEST_P(ExecutorCacheTest, GraphsOfFinalisedBackendsMakeRoom) {
   EXPECT_EQ(inc.try_call(row({1, 2, 3})).status.code(), ErrorCode::exhausted);
 }
 
-// Without a limit there is none; where none is asked for it is 32
+// Without a limit the cache is unbounded; the default limit is 32
 TEST_P(ExecutorCacheTest, CachesHaveTheLimitThatIsAskedFor) {
   const Executor all(device, last, {.cache_max = std::nullopt}), few(device, last);
   for (int k = 1; k <= 40; ++k) all(list(k));
@@ -144,7 +146,7 @@ TEST_P(ExecutorCacheTest, CachesHaveTheLimitThatIsAskedFor) {
   EXPECT_TRUE(few.try_call(list(32)));
 }
 
-// What was called least recently is forgotten, and compiled again when it is called
+// The least recently called graph is evicted, and compiled again at its next call
 TEST_P(ExecutorCacheTest, CachesForgetWhatWasCalledLeastRecently) {
   const Executor inc = plus_one({.cache_max = 2, .cache_full = CacheFull::drop_least_recent});
   const Array a = row({1}), b = row({1, 2}), c = row({1, 2, 3});
@@ -170,7 +172,7 @@ TEST_P(ExecutorCacheTest, CachesForgetWhatWasCalledLeastRecently) {
   EXPECT_THAT(still.values<float>(), ElementsAre(2, 3));
 }
 
-// A cache that forgets keeps its limit, also where several are made at once
+// An evicting cache keeps its limit, even with several traces at once
 TEST_P(ExecutorCacheTest, CachesKeepTheirLimitAmongThreads) {
   std::atomic<int> inside = 0;
   const Executor inc(device,

@@ -1,4 +1,4 @@
-// What fails in executors, and who is told: functions, compilers, devices, calls of themselves.
+// Failures in executors and their reports: functions, compilers, devices, recursive calls.
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 class ExecutorFailuresTest : public ExecutorsFixture {};
 HEDDLE_CONFORMANCE_SUITE(ExecutorFailuresTest);
 
-// F5: a function that fails is told to all who wait for it, and the next call tries anew
+// F5: a failing function fails every waiting call, and the next call retries
 TEST_P(ExecutorFailuresTest, AllHearOfAFailingFunction) {
   std::atomic<bool> broken = true;
   std::function<std::uint64_t()> misses;
@@ -46,7 +46,7 @@ TEST_P(ExecutorFailuresTest, AllHearOfAFailingFunction) {
   EXPECT_THAT(inc(donate(x)).values<float>(), ElementsAre(2));
 }
 
-// F5: so is a compiler that fails
+// F5: a failing compiler likewise
 TEST_P(ExecutorFailuresTest, AllHearOfAFailingCompiler) {
   std::function<std::uint64_t()> misses;
   const Executor square(
@@ -72,7 +72,7 @@ TEST_P(ExecutorFailuresTest, AllHearOfAFailingCompiler) {
   EXPECT_TRUE(x.live());
 }
 
-// F5: a compile that is cancelled fails the calls that wait for it; the next call works
+// F5: a cancelled compile fails the calls that wait for the compile; the next call works
 TEST_P(ExecutorFailuresTest, AllHearOfACancelledCompile) {
   std::atomic<bool> inside = false, go_on = false;
   const Executor inc(device, [&](Node x) {
@@ -97,7 +97,7 @@ TEST_P(ExecutorFailuresTest, AllHearOfACancelledCompile) {
   EXPECT_EQ(inc.statistics().entries, 1U);
 }
 
-// A call that needs what it is being traced for is refused, and no other
+// A call that needs the trace in progress is refused, and no other call
 TEST_P(ExecutorFailuresTest, RecursionIsRefused) {
   std::function<Array(const Array&)> call;
   std::atomic<bool> same = true;
@@ -114,7 +114,7 @@ TEST_P(ExecutorFailuresTest, RecursionIsRefused) {
   EXPECT_EQ(inc.statistics().entries, 2U);
 }
 
-// S25: so is one that waits until what it is traced for is compiled
+// S25: a wait inside a trace for that trace's own compile is refused
 TEST_P(ExecutorFailuresTest, WaitsForWhatIsTracedAreRefused) {
   struct Waiting {
     explicit Waiting(const Device& device)
@@ -142,7 +142,7 @@ TEST_P(ExecutorFailuresTest, WaitsForWhatIsTracedAreRefused) {
   }
 }
 
-// S25: threads that trace what the other one waits for are told, and do not wait for ever
+// S25: threads whose traces wait for each other get an error instead of a deadlock
 TEST_P(ExecutorFailuresTest, CyclesOfThreadsAreRefused) {
   struct Cycle {
     explicit Cycle(const Device& device)
@@ -166,7 +166,7 @@ TEST_P(ExecutorFailuresTest, CyclesOfThreadsAreRefused) {
   }));
 }
 
-// A device that failed takes no calls, and leaves arguments alone, until it is recovered
+// A failed device refuses calls, and leaves their arguments unchanged, until recovery
 TEST_P(ExecutorFailuresTest, FailedDevicesRefuse) {
   const Device other = another();
   const Executor inc = plus_one();

@@ -1,4 +1,4 @@
-// Donation by calls of executors: what is taken, what is refused, and that nothing is taken then.
+// Donation by executor calls: memory taken, calls refused, and no memory taken by refused calls.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -20,7 +20,7 @@ using testing::HasSubstr;
 class ExecutorGivingTest : public ExecutorsFixture {};
 HEDDLE_CONFORMANCE_SUITE(ExecutorGivingTest);
 
-// F4, F6: what did not come is refused, once that is known, with its cause
+// F4, F6: an argument whose producer failed is refused, once the failure is known, with its cause
 TEST_P(ExecutorGivingTest, RefuseWhatDidNotCome) {
   const Device other = another();
   const Executor add = adder({.name = "add", .argument_names = {"", "bias"}});
@@ -34,7 +34,7 @@ TEST_P(ExecutorGivingTest, RefuseWhatDidNotCome) {
   EXPECT_THAT(add(good, good).values<float>(), ElementsAre(2, 4));
 }
 
-// F4: where one argument is refused the others are as before, whatever the reason
+// F4: where one argument is refused the other arguments stay valid, for any reason
 TEST_P(ExecutorGivingTest, RefusedCallsTakeNothing) {
   const Executor add = adder({.name = "add", .argument_names = {"left"}});
   const Array x = row({1, 2}), gone = row({3, 4}), other = row({1, 2, 3});
@@ -61,7 +61,7 @@ TEST_P(ExecutorGivingTest, RefusedCallsTakeNothing) {
   EXPECT_THAT(add(x, x).values<float>(), ElementsAre(2, 4));
 }
 
-// F4: a queue that is full takes nothing either
+// F4: a call refused by a full queue takes no memory either
 TEST_P(ExecutorGivingTest, FullQueuesTakeNothing) {
   if (GetParam().starts_with("sync_")) return;  // never full
   BackendOptions options;
@@ -83,7 +83,7 @@ TEST_P(ExecutorGivingTest, FullQueuesTakeNothing) {
   EXPECT_THAT(inc(donate(y)).values<float>(), ElementsAre(3));
 }
 
-// F4, F6: many at once, each of which a result takes, or one of which comes twice
+// F4, F6: many donated arguments at once: a result takes each, or one argument occurs twice
 TEST_P(ExecutorGivingTest, ManyAreGivenAtOnce) {
   const Executor inc(device,
                      [](const std::vector<Node>& x) {
@@ -112,7 +112,7 @@ TEST_P(ExecutorGivingTest, ManyAreGivenAtOnce) {
   EXPECT_TRUE(twice[33].live());
 }
 
-// F6: donated arguments are dead at the call, all their copies too; results have their memory
+// F6: donated arguments and their copies are invalid after the call; results have their memory
 TEST_P(ExecutorGivingTest, ResultsTakeTheMemoryOfWhatIsDonated) {
   const Executor inc = plus_one();
   Array state(device, {1000}, Values(1000, 1));
@@ -139,7 +139,7 @@ TEST_P(ExecutorGivingTest, ResultsTakeTheMemoryOfWhatIsDonated) {
               HasSubstr("to executor 'total', where no result fits its memory"));
 }
 
-// F6: a donated argument that is read yet, elsewhere, is not written before that
+// F6: a donated argument with pending reads elsewhere is written after those reads
 TEST_P(ExecutorGivingTest, DonatedMemoryIsReadFirst) {
   const Device other = another();
   const Executor inc = plus_one();
@@ -155,7 +155,7 @@ TEST_P(ExecutorGivingTest, DonatedMemoryIsReadFirst) {
   EXPECT_THAT(taken.values<float>(), ElementsAre(3, 4));
 }
 
-// What is donated may come out again, in another place: values are those of a call that takes none
+// Donated arguments may be results in another place: values equal those of a call without donation
 TEST_P(ExecutorGivingTest, ValuesAreTheSameInPlace) {
   const Executor swap(device, [](const std::pair<Node, Node>& p, Node z) {
     return std::tuple(p.second, p.first, z + sum(p.first), p.first + p.second, z);
@@ -175,7 +175,7 @@ TEST_P(ExecutorGivingTest, ValuesAreTheSameInPlace) {
   EXPECT_FALSE(given.second.live());
 }
 
-// Each result has memory of its own, though the function gives one node twice, or its argument
+// Each result has its own memory, even if the function returns one node twice, or its argument
 TEST_P(ExecutorGivingTest, ResultsAreNoAliases) {
   const Executor twice(device, [](Node x) { return std::pair(x, x); });
   const Executor inc = plus_one();
@@ -189,7 +189,7 @@ TEST_P(ExecutorGivingTest, ResultsAreNoAliases) {
   EXPECT_THAT(c.values<float>(), ElementsAre(5));
 }
 
-// Options donate by number of argument, all leaves of it
+// Options donate arguments by number, with every leaf
 TEST_P(ExecutorGivingTest, OptionsDonate) {
   const auto step = [](const std::vector<Node>& state, Node x) {
     return std::vector{state[0] + x, state[1] - x};
@@ -210,7 +210,7 @@ TEST_P(ExecutorGivingTest, OptionsDonate) {
   EXPECT_TRUE(y.live());
 }
 
-// F6: of threads that donate one array one has it, and the others are told
+// F6: when several threads donate one array, one call takes the array, and the remaining calls fail
 TEST_P(ExecutorGivingTest, OneOfManyTakesADonatedArray) {
   const Executor inc = plus_one();
   inc(row({0})).wait();
@@ -230,7 +230,7 @@ TEST_P(ExecutorGivingTest, OneOfManyTakesADonatedArray) {
   }
 }
 
-// F4: nor does a call for whose results there is no memory
+// F4: a call without memory for its results takes no arguments either
 TEST_P(ExecutorGivingTest, FullMemoryTakesNothing) {
   const Executor huge(device, [](Node x) { return broadcast_to(x, {std::int64_t{1} << 42}); },
                       {.name = "huge"});
@@ -241,7 +241,7 @@ TEST_P(ExecutorGivingTest, FullMemoryTakesNothing) {
   EXPECT_THAT(plus_one()(donate(x)).values<float>(), ElementsAre(2));
 }
 
-// F4: of several mistakes that of the types is told first, then the first argument's
+// F4: among several mistakes a type error is reported first, then the first argument's error
 TEST_P(ExecutorGivingTest, TheFirstMistakeIsNamed) {
   const Executor add = adder();
   const Device other = another();
@@ -264,7 +264,7 @@ TEST_P(ExecutorGivingTest, TheFirstMistakeIsNamed) {
               HasSubstr("executor 'add' was finalised"));
 }
 
-// G12: what is donated gives its memory before temporaries that the call made of values of the host
+// G12: results take the memory of donated arguments before temporaries made from host values
 TEST_P(ExecutorGivingTest, DonatedArraysComeBeforeTemporaries) {
   const auto add = adder();
   const Array x = row({1, 2});

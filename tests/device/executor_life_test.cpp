@@ -1,4 +1,4 @@
-// The life of executors: memory that calls use yet, the end.
+// The life of executors: memory with pending calls, finalising.
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -31,7 +31,7 @@ class ExecutorLifeTest : public ExecutorsFixture {
 };
 HEDDLE_CONFORMANCE_SUITE(ExecutorLifeTest);
 
-// F7: what was finalised refuses by name; results stay
+// F7: a finalised executor refuses calls by name; results stay valid
 TEST_P(ExecutorLifeTest, FinalisedOnesRefuse) {
   const Executor inc = plus_one();
   const Executor same = inc;
@@ -56,7 +56,7 @@ TEST_P(ExecutorLifeTest, FinalisedOnesRefuse) {
   EXPECT_THAT(y.values<float>(), ElementsAre(2, 3));
 }
 
-// F7: finalising amid calls lets each end or refuses it, and nothing is left
+// F7: finalising during calls lets each call finish or refuses it, without leaks
 TEST_P(ExecutorLifeTest, FinalisingAmidCallsLosesNone) {
   device.await();
   const std::uint64_t before = device.statistics().bytes_in_use;
@@ -92,7 +92,7 @@ TEST_P(ExecutorLifeTest, FinalisingAmidCallsLosesNone) {
   EXPECT_EQ(device.statistics().bytes_in_use, before);
 }
 
-// F7: finalising waits for compiles that are under way, of which nothing can be called then
+// F7: finalising waits for compiles in progress, whose functions cannot be called afterwards
 TEST_P(ExecutorLifeTest, FinalisingWaitsForCompiles) {
   std::atomic<bool> inside = false, go_on = false, finalised = false;
   const Executor inc(device,
@@ -118,9 +118,9 @@ TEST_P(ExecutorLifeTest, FinalisingWaitsForCompiles) {
               HasSubstr("executor 'inc' was finalised"));
 }
 
-// F7: finalising on a worker lets it run other tasks, which a call inside may need
+// F7: finalising on a worker lets the worker run other tasks, which a call in progress may need
 TEST_P(ExecutorLifeTest, FinalisingWorkersRunWhatCallsNeed) {
-  if (GetParam().starts_with("sync_")) return;  // it has no workers
+  if (GetParam().starts_with("sync_")) return;  // has no workers
   EXPECT_TRUE(ends_soon([name = GetParam()] {
     BackendOptions options{.name = name};
     options.scheduling.workers = 1;
@@ -145,7 +145,7 @@ TEST_P(ExecutorLifeTest, FinalisingWorkersRunWhatCallsNeed) {
   }));
 }
 
-// Who finalises an executor inside of its own call would wait for itself, and is refused
+// Finalising an executor inside its own call would wait for the call, and is refused
 TEST_P(ExecutorLifeTest, CallsDoNotFinaliseTheirOwnExecutor) {
   std::function<void()> finalise;
   const Executor inc(device, [&](Node x) {
@@ -159,7 +159,7 @@ TEST_P(ExecutorLifeTest, CallsDoNotFinaliseTheirOwnExecutor) {
   EXPECT_THAT(inc(row({1})).values<float>(), ElementsAre(2));
 }
 
-// Nor does who finalises it in a call of another one, which that call makes
+// Finalising the outer executor in a nested call of a second executor is refused too
 TEST_P(ExecutorLifeTest, NestedCallsDoNotFinaliseTheOuterExecutor) {
   struct Nest {
     explicit Nest(const Device& device)
@@ -181,8 +181,8 @@ TEST_P(ExecutorLifeTest, NestedCallsDoNotFinaliseTheOuterExecutor) {
   }));
 }
 
-#ifndef HEDDLE_SANITIZED  // which keep what was freed
-// F7: executors keep nothing of devices that have gone, on which they were called
+#ifndef HEDDLE_SANITIZED  // sanitizers keep freed memory
+// F7: executors keep no memory for destroyed devices of earlier calls
 TEST_P(ExecutorLifeTest, GoneDevicesLeaveNothing) {
   const Executor inc = plus_one();
   const auto call_elsewhere = [&](int times) {
@@ -191,11 +191,12 @@ TEST_P(ExecutorLifeTest, GoneDevicesLeaveNothing) {
   call_elsewhere(20);
   const long before = resident_kib();
   call_elsewhere(40);
-  EXPECT_LT(resident_kib() - before, 20000);  // one has 1 MiB, and gives 1 MiB
+  EXPECT_LT(resident_kib() - before, 20000);  // each call has 1 MiB, and returns 1 MiB
 }
 #endif
 
-// Executors keep their devices, results keep what they need, compiles go on, whoever goes first
+// Executors keep their devices, results keep their memory, compiles continue, in any order of
+// destruction
 TEST_P(ExecutorLifeTest, GoInAnyOrder) {
   std::optional<Array> y, z;
   const Device other = another();
@@ -218,7 +219,7 @@ TEST_P(ExecutorLifeTest, GoInAnyOrder) {
   EXPECT_THAT(z->values<float>(), ElementsAre(3));
 }
 
-// D2: what calls that wait use yet goes back once they have ended, whoever let it go and trims
+// D2: memory of waiting calls is returned once they have ended, whichever thread drops it and trims
 TEST_P(ExecutorLifeTest, TrimmedMemoryGoesAfterCalls) {
   if (GetParam().starts_with("sync_")) return;  // its calls do not wait
   const auto add = adder();
@@ -241,7 +242,7 @@ TEST_P(ExecutorLifeTest, TrimmedMemoryGoesAfterCalls) {
   });
 }
 
-// D2: zeros that a task brings are there for a call that waits, which keeps no memory
+// D2: zeros written by a task reach a waiting call, which owns no memory
 TEST_P(ExecutorLifeTest, ZerosComeThoughTheirArrayIsDropped) {
   const auto add = adder();
   const Values ones(1'000, 1);
@@ -250,7 +251,7 @@ TEST_P(ExecutorLifeTest, ZerosComeThoughTheirArrayIsDropped) {
   std::optional<Array> x = row(ones);
   const Array twice = add(*x, *x);
   x.reset();
-  x = Array::zeros(device, {f32, {1'000}});  // in that memory, once it was read
+  x = Array::zeros(device, {f32, {1'000}});  // in the same memory, after the pending read
   const Array zeros = add(*x, *x);
   x.reset();
   gate.open();
@@ -258,7 +259,7 @@ TEST_P(ExecutorLifeTest, ZerosComeThoughTheirArrayIsDropped) {
   EXPECT_EQ(twice.values<float>(), Values(1'000, 2));
 }
 
-// D2: nor does memory of no size class go, which a device near its bound takes
+// D2: memory without a size class, as a device near its bound allocates, outlives pending calls too
 TEST_P(ExecutorLifeTest, MemoryOfNoClassGoesAfterCalls) {
   constexpr std::size_t count = 17'500, bytes_of_class = 81'920, bytes_exact = 70'016;
   BackendOptions options{.name = GetParam()};
@@ -278,7 +279,8 @@ TEST_P(ExecutorLifeTest, MemoryOfNoClassGoesAfterCalls) {
   EXPECT_EQ(kept.values<float>(), Values(count, 2));
 }
 
-// F7: calls that wait do not keep their device: its last handle lets accepted tasks end
+// F7: waiting calls do not keep their device alive: dropping its last handle lets accepted tasks
+// finish
 TEST_P(ExecutorLifeTest, LastHandlesOfDevicesLetTasksEnd) {
   std::optional<Device> own = another();
   sched::ExternalTimeline timeline("gate");
@@ -302,7 +304,7 @@ TEST_P(ExecutorLifeTest, LastHandlesOfDevicesLetTasksEnd) {
   opener.join();
 }
 
-// F7: the last handle may go in a logger of its own, whose call ends well
+// F7: the last handle may be dropped in the executor's own logger, and the call succeeds
 TEST_P(ExecutorLifeTest, LastHandlesGoInTheirOwnCalls) {
   for (int k = 0; k < 3; ++k) {
     auto* inc = static_cast<Executor<Node (*)(Node)>*>(nullptr);

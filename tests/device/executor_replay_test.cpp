@@ -1,4 +1,4 @@
-// Calls of executors that are recorded, and arguments that are padded to few sizes.
+// Recorded executor calls, and arguments padded to a few sizes.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 class ExecutorReplayTest : public ExecutorsFixture {};
 HEDDLE_CONFORMANCE_SUITE(ExecutorReplayTest);
 
-// D16: each run computes it anew, from what is in the arrays then, in the memory of the results
+// D16: each run recomputes the results from the current array contents, in the results' memory
 TEST_P(ExecutorReplayTest, RunsComputeWhatWasRecorded) {
   const Executor scaled(device, "scaled",
                         [](Node x, Node by) { return std::pair(x * by, sum(x)); });
@@ -38,12 +38,12 @@ TEST_P(ExecutorReplayTest, RunsComputeWhatWasRecorded) {
     EXPECT_EQ(total.item<float>(), first + 5);
     EXPECT_EQ(whole.item<float>(), 2 * first + 18);
   }
-  // A call beside it has memory of its own.
+  // A direct call gets its own memory.
   EXPECT_THAT(scaled(x, x).first.values<float>(), ElementsAre(25, 4, 9));
   EXPECT_THAT(once.values<float>(), ElementsAre(10, 6, 12));
 }
 
-// D17: what a run would take once cannot be recorded, and stays
+// D17: a call that donates an array cannot be recorded, and the array stays valid
 TEST_P(ExecutorReplayTest, DonatedArraysAreRefused) {
   const Executor inc = plus_one();
   const Array x = row({1, 2});
@@ -60,7 +60,7 @@ TEST_P(ExecutorReplayTest, DonatedArraysAreRefused) {
   EXPECT_THAT(total.value().values<float>(), ElementsAre(0, 0));
 }
 
-// G14: few graphs for many sizes; elements keep their places
+// G14: few graphs serve many sizes; elements keep their places
 TEST_P(ExecutorReplayTest, ArgumentsArePaddedToFewSizes) {
   const Executor inc = plus_one();
   const Dims sizes{8, 2, 4};

@@ -1,4 +1,4 @@
-// What the suites of executors share: arrays, gates, small functions, and how refusals are told.
+// Shared by the executor suites: arrays, gates, small functions, and texts of refusals.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace heddle {
 class ExecutorsFixture : public Conformance {
  protected:
   using Values = std::vector<float>;
-  /// Holds a device up until it goes.
+  /// Blocks a device until destroyed.
   struct Gate {
     explicit Gate(const Device& of) : opened(timeline.next()) { of.wait(opened); }
     Gate(const Gate&) = delete;
@@ -37,7 +37,7 @@ class ExecutorsFixture : public Conformance {
                                                          .name = "add"}) const {
     return {device, +[](Node x, Node y) { return x + y; }, std::move(options)};
   }
-  /// An array f32[2] that `on` should have filled, and did not.
+  /// An array f32[2] whose writing task on `on` fails.
   [[nodiscard]] static Array lost(const Device& on) {
     const BufferView view(Buffer::allocate(on, {f32, {2}}), {f32, {2}});
     return Array(on, view, on.submit("sensor", Touches{.writes = {view}}, [] {
@@ -45,7 +45,7 @@ class ExecutorsFixture : public Conformance {
     }));
   }
 
-  /// Each of so many threads calls `f` with its number.
+  /// Calls `f` with the thread number on `count` threads.
   template <class F>
   static void in_threads(int count, const F& f) {
     std::vector<std::thread> threads;
@@ -55,7 +55,7 @@ class ExecutorsFixture : public Conformance {
   static void wait_until(const std::function<bool()>& there) {
     while (!there()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  /// Whether `act` ends. Where it does not, its thread stays.
+  /// True where `act` ends within 5 s. Otherwise the thread keeps running.
   static bool ends_soon(std::function<void()> act) {
     std::promise<void> ended;
     const std::future<void> end = ended.get_future();
@@ -66,7 +66,7 @@ class ExecutorsFixture : public Conformance {
     }).detach();
     return end.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
   }
-  /// The text of what `act` throws, which is to be of that code.
+  /// Returns the text of the error that `act` throws; expects `code`.
   static std::string refusal(ErrorCode code, const std::function<void()>& act) {
     const Status status = failure(act);
     EXPECT_EQ(status.code(), code) << text(status);

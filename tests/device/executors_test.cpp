@@ -1,4 +1,4 @@
-// Executors: what calls compute, what they may be given, what they say where that does not fit.
+// Executors: results of calls, accepted arguments, and error messages for invalid arguments.
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -41,7 +41,7 @@ HEDDLE_TREE(ExecutorsScale<T>, weight, bias)
 class ExecutorsTest : public ExecutorsFixture {};
 HEDDLE_CONFORMANCE_SUITE(ExecutorsTest);
 
-// F5: what the function says, traced at the first call of new types alone
+// F5: calls compute the function, which is traced only at the first call with new types
 TEST_P(ExecutorsTest, ComputeWhatTheirFunctionsSay) {
   const Executor affine(device, [](Node x, Node w, Node b) { return matmul(x, w) + b; });
   const Array x(device, {2, 3}, Values{1, 2, 3, -1, 0, 1});
@@ -65,7 +65,7 @@ TEST_P(ExecutorsTest, ComputeWhatTheirFunctionsSay) {
   EXPECT_EQ(affine.device(), device);
 }
 
-// Trees go in and come out, with all their leaves where they were
+// Trees are accepted as arguments and results, with every leaf in its place
 TEST_P(ExecutorsTest, TakeAndGiveTrees) {
   using Named = std::map<std::string, Node>;
   const Executor mixed(device, [](const ExecutorsDense<Node>& d, const std::array<Node, 2>& pair,
@@ -88,7 +88,8 @@ TEST_P(ExecutorsTest, TakeAndGiveTrees) {
   EXPECT_THAT(rest->values<float>(), ElementsAre(9));
 }
 
-// F5: arguments of the same leaves in other trees are others, also where nothing else differs
+// F5: arguments with the same leaves in different trees are distinguished, even when only the tree
+// differs
 TEST_P(ExecutorsTest, TellStructuresApart) {
   const Executor sums(device, [](const std::vector<Node>& a, const std::vector<Node>& b,
                                  const std::optional<Node>& c) {
@@ -112,7 +113,7 @@ TEST_P(ExecutorsTest, TellStructuresApart) {
   EXPECT_EQ(sums.statistics().traces, 3U);
 }
 
-// Generic functions are traced for what they are given, though its leaves are the same
+// Generic functions are traced once per tree type, even with the same leaves
 TEST_P(ExecutorsTest, TellTypesOfTreesApart) {
   const Executor generic(device, [](const auto& tree) {
     using Tree = std::remove_cvref_t<decltype(tree)>;
@@ -131,7 +132,7 @@ TEST_P(ExecutorsTest, TellTypesOfTreesApart) {
   EXPECT_EQ(generic.statistics().entries, 3U);
 }
 
-// Values of the host are copied before the call returns, whatever they are
+// Host values of any kind are copied before the call returns
 TEST_P(ExecutorsTest, TakeValuesOfTheHost) {
   const Executor add(device, [](Node x, Node y) { return x + y; });
   Gate gate(device);
@@ -151,7 +152,7 @@ TEST_P(ExecutorsTest, TakeValuesOfTheHost) {
               ElementsAre(3));
 }
 
-// A function may take its graph, and nothing else
+// A function may take only its graph as argument
 TEST_P(ExecutorsTest, TakeNothingButAGraph) {
   const Executor fixed(device, [](const Graph& graph) { return graph.constant(2.5) * 2; });
   EXPECT_EQ(fixed().item<float>(), 5);
@@ -165,7 +166,7 @@ TEST_P(ExecutorsTest, TakeNothingButAGraph) {
   EXPECT_EQ(plus_one()(none).type(), none.type());
 }
 
-// F6: results are handed on before they are there, also to other devices
+// F6: results can be passed on before they are computed, also to other devices
 TEST_P(ExecutorsTest, GiveArraysBeforeTheyCome) {
   const Device other = another();
   const Executor inc = plus_one();
@@ -181,7 +182,7 @@ TEST_P(ExecutorsTest, GiveArraysBeforeTheyCome) {
   EXPECT_THAT(first.values<float>(), ElementsAre(2));
 }
 
-// F6: who has a result that did not come hears what went wrong first, on any device
+// F6: an owner of a failed result gets the first cause, on any device
 TEST_P(ExecutorsTest, FailuresReachWhoHasTheResults) {
   const Device other = another();
   const Executor inc = plus_one();
@@ -196,7 +197,7 @@ TEST_P(ExecutorsTest, FailuresReachWhoHasTheResults) {
   EXPECT_THAT(text(failure([&] { static_cast<void>(y.to_host()); })), HasSubstr("unplugged"));
 }
 
-// Calls without trees: leaves in their order
+// Calls without trees: leaves in order
 TEST_P(ExecutorsTest, CallWithoutTrees) {
   const Executor pair(device,
                       [](const ExecutorsDense<Node>& d, Node x) {
@@ -218,7 +219,8 @@ TEST_P(ExecutorsTest, CallWithoutTrees) {
   EXPECT_THAT(last.call(std::span(leaves).first(1))[0].values<float>(), ElementsAre(6));
 }
 
-// What the function throws is told as what it is, by each call anew; try_call() throws nothing
+// Exceptions of the function keep their type and are thrown by every call; try_call() does not
+// throw
 TEST_P(ExecutorsTest, TellWhatTheirFunctionsThrow) {
   const Executor none(device,
                       [](Node x) -> Node {
@@ -250,7 +252,7 @@ TEST_P(ExecutorsTest, TellWhatTheirFunctionsThrow) {
   EXPECT_EQ(fine.results->num_elements(), 5);
 }
 
-// Options that cannot be are refused where the executor is made, which is named
+// Invalid options are refused at construction; the error names the executor
 TEST_P(ExecutorsTest, MistakesInOptionsAreNamed) {
   const auto why = [&](ExecutorOptions options) {
     return refusal(ErrorCode::invalid_argument,
@@ -263,7 +265,7 @@ TEST_P(ExecutorsTest, MistakesInOptionsAreNamed) {
   EXPECT_THAT(why({.compile = {.trace_values = true}}), HasSubstr("trace_values"));
 }
 
-// A double has the width of the floats that it is given with, as in graphs; others have their own
+// A double takes the width of the floats beside it, as in graphs; other values keep their width
 TEST_P(ExecutorsTest, DoublesHaveTheWidthOfWhatTheyMeet) {
   const Executor add = adder();
   EXPECT_EQ(add(row({1}), 0.5).values<float>()[0], 1.5F);
@@ -277,7 +279,8 @@ TEST_P(ExecutorsTest, DoublesHaveTheWidthOfWhatTheyMeet) {
               HasSubstr("the number 1e+300, which is too large for f32"));
 }
 
-// Those without a name have the line that made them, or where no line of the program did, none
+// Executors without a name are named after the line of construction, or "executor" where no line of
+// the program constructed them
 TEST_P(ExecutorsTest, HaveNamesOfTheirMakers) {
   using Function = Node (*)(Node);
   const Function same = +[](Node x) { return x; };
@@ -288,7 +291,7 @@ TEST_P(ExecutorsTest, HaveNamesOfTheirMakers) {
       HasSubstr("function 'executors_test.cpp:"));
 }
 
-// Graphs have numbers in the order of their traces, and are told with a call
+// Graphs are numbered in the order of their traces, and returned with a call
 TEST_P(ExecutorsTest, TellTheirGraphs) {
   const Executor inc = plus_one();
   inc(row({1}));
@@ -305,7 +308,7 @@ TEST_P(ExecutorsTest, TellTheirGraphs) {
   EXPECT_EQ(inc.traced(row({7})).graph.traced.name(), "inc#0");
 }
 
-// One compile serves all devices of a backend; arguments come from wherever they are
+// One compile serves every device of a backend; arguments may be on any device
 TEST_P(ExecutorsTest, WorkOnOtherDevices) {
   const Executor add = adder();
   const Device other = another();
@@ -338,7 +341,7 @@ TEST_P(ExecutorsTest, WorkOnOtherDevices) {
   EXPECT_TRUE(here.live());
 }
 
-// Any thread calls, and each has the results of its own calls
+// Any thread may call, and gets the results of its own calls
 TEST_P(ExecutorsTest, ServeSecondThreads) {
   const Executor add = adder();
   const Array base = row({1});

@@ -1,4 +1,4 @@
-// What goes wrong on a device: where it is told, and that everything stays usable.
+// Failures on a device: reports, and usability afterwards.
 #include <chrono>
 #include <functional>
 #include <latch>
@@ -29,8 +29,8 @@ class FailuresTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(FailuresTest);
 
-// S6, S10, O13, O15: whoever is inside a wait when a task fails is woken with the cause, on the
-// device and on one that waits for it; an await that starts afterwards says the same
+// S6, S10, O13, O15: a host thread inside a wait when a task fails is woken with the cause, on the
+// device and on a device that waits for it; a later await returns the same cause
 TEST_P(FailuresTest, HostsInsideAwaitAreToldOfTheFailure) {
   const Device other = backend.physical_device(0).new_virtual_device();
   sched::ExternalTimeline gate("gate");
@@ -52,7 +52,7 @@ TEST_P(FailuresTest, HostsInsideAwaitAreToldOfTheFailure) {
   hosts.push_back(host(1, [&] { return broken.wait(); }));
   hosts.push_back(host(2, [&] { return behind.wait(); }));
   waiting.wait();
-  std::this_thread::sleep_for(20ms);  // so that they are inside, and not only on their way
+  std::this_thread::sleep_for(20ms);  // to let the threads enter the wait
   EXPECT_FALSE(broken.done());
   EXPECT_TRUE(gate.signal(opened.ticket()).ok());
   for (auto& thread : hosts) thread.join();
@@ -69,7 +69,7 @@ TEST_P(FailuresTest, HostsInsideAwaitAreToldOfTheFailure) {
   }
 }
 
-// S13, D13, O44: a failed device neither keeps the others from closing nor loses its cause
+// S13, D13, O44: a failed device neither keeps other devices from closing nor loses its cause
 TEST_P(FailuresTest, ClosingABackendClosesEveryDevice) {
   const Device other = backend.physical_device(0).new_virtual_device();
   sched::ExternalTimeline gate("gate");
@@ -88,7 +88,8 @@ TEST_P(FailuresTest, ClosingABackendClosesEveryDevice) {
     EXPECT_FALSE(closed.submit("late", [] { ADD_FAILURE() << "ran though closed"; }).accepted());
 }
 
-// S7, S8, S13: an event of a closed device keeps its end, for hosts and for devices that wait
+// S7, S8, S13: an event of a closed device keeps its final state, for hosts and for devices that
+// wait
 TEST_P(FailuresTest, EventsOfAClosedDeviceAreSettled) {
   const Device closing = backend.physical_device(0).new_virtual_device();
   sched::ExternalTimeline never("never");
@@ -109,7 +110,7 @@ TEST_P(FailuresTest, EventsOfAClosedDeviceAreSettled) {
   EXPECT_THAT(run.context().read<std::int32_t>(x), ElementsAre(2, 2));
 }
 
-// D13, O21: a finalised context refuses every use by name; its routine's device goes on
+// D13, O21: a finalised context refuses every use by name; its routine's device stays usable
 TEST_P(FailuresTest, FinalisedContextsRefuseEveryUse) {
   const Tensor x("x", HostArray({i32, {2}}));
   const Device other = backend.physical_device(0).new_virtual_device();
@@ -137,7 +138,7 @@ TEST_P(FailuresTest, FinalisedContextsRefuseEveryUse) {
   EXPECT_THAT(here.read<std::int32_t>(x), ElementsAre(1, 1));
 }
 
-// O51: the host's side of an array has another type or count, or the tensor is not here
+// O51: refuses a host array of a different type or count, and a tensor absent from the context
 TEST_P(FailuresTest, WrongTypesAndCountsAreRefusedByName) {
   const Tensor x("x", i32, {3});
   const Routine run = counter(device, x);
@@ -162,13 +163,14 @@ TEST_P(FailuresTest, WrongTypesAndCountsAreRefusedByName) {
               AllOf(HasSubstr("f64[2305843009213693952,4]"), HasSubstr("63 bits")));
   const Tensor huge("huge", i8, {std::int64_t{1} << 60});
   const Status missing = failure([&] { static_cast<void>(here.read<std::int8_t>(huge)); });
-  EXPECT_EQ(missing.code(), ErrorCode::not_found);  // before memory is taken for its values
+  // reported before memory is allocated for the values
+  EXPECT_EQ(missing.code(), ErrorCode::not_found);
   EXPECT_THAT(text(missing), HasSubstr("'huge'"));
   run.schedule();
   EXPECT_THAT(here.read<std::int32_t>(x), ElementsAre(1, 1, 1));
 }
 
-// J1: truth values go in and out like any other type
+// J1: truth values are written and read like any other type
 TEST_P(FailuresTest, TruthValuesAreReadAndWritten) {
   const Tensor flags("flags", bool_, {3}), flipped("flipped", bool_, {3});
   Index i;
@@ -180,7 +182,7 @@ TEST_P(FailuresTest, TruthValuesAreReadAndWritten) {
   EXPECT_THAT(run.context().read<bool>(flipped), ElementsAre(false, true, false));
 }
 
-// S10, O57: a trace hook that throws fails its run, and nothing else
+// S10, O57: a trace hook that throws fails only its own run
 TEST_P(FailuresTest, ThrowingTraceHookFailsItsRunOnly) {
   const Tensor x("x", i32, {4});
   Index i;
@@ -205,8 +207,8 @@ TEST_P(FailuresTest, ThrowingTraceHookFailsItsRunOnly) {
   EXPECT_TRUE(run.schedule().wait().ok());
 }
 
-// S8, S10: a failed event that a call lists ends that call alone, and its device goes on; one that
-// the device waits for fails the device
+// S8, S10: a failed event that a call lists fails only that call, and the device stays usable; a
+// failed event that the device waits for fails the device
 TEST_P(FailuresTest, AFailedEventEndsTheCallThatListsIt) {
   const Device other = backend.physical_device(0).new_virtual_device();
   const Tensor x("x", f32, {2}), y("y", f32, {2});
@@ -219,7 +221,7 @@ TEST_P(FailuresTest, AFailedEventEndsTheCallThatListsIt) {
   Recording recording("both");
   recording.schedule(there);
   recording.copy(x, to, from);
-  recording.schedule(apart);  // which needs nothing of them
+  recording.schedule(apart);  // independent of the calls above
   const Replay replay = recording.finish();
   EXPECT_EQ(replay.num_tasks(), 3U);
   sched::ExternalTimeline gate("gate");
@@ -257,7 +259,8 @@ TEST_P(FailuresTest, AFailedEventEndsTheCallThatListsIt) {
   EXPECT_THAT(text(failure([&] { there.schedule(); })), HasSubstr("cable"));
 }
 
-// D4, S16: what could only run after the task that waits for it is refused before it is submitted
+// D4, S16: a transfer that could only run after the task that waits for it is refused before
+// submission
 TEST_P(FailuresTest, ReadingAndWritingInATaskOfTheDeviceIsRefused) {
   const Tensor x("x", f32, {2});
   const Routine run = counter(device, x);
@@ -278,7 +281,8 @@ TEST_P(FailuresTest, ReadingAndWritingInATaskOfTheDeviceIsRefused) {
   EXPECT_THAT(here.read<float>(x), ElementsAre(1, 1));
 }
 
-// D4, S12: a wait that ends before the transfer leaves the device nothing of the caller's to touch
+// D4, S12: after a wait that ends before the transfer, the device does not touch the caller's
+// memory
 TEST_P(FailuresTest, TransfersOutliveWaitsButTouchNoMemoryOfTheCaller) {
   constexpr std::size_t count = 1000;
   const Tensor x("x", f32, {count});
@@ -307,7 +311,8 @@ TEST_P(FailuresTest, TransfersOutliveWaitsButTouchNoMemoryOfTheCaller) {
     static_cast<void>(stopped.wait());
     EXPECT_EQ(ended.code(), ErrorCode::cancelled) << text(ended);
     mine.assign(count, 9);
-    for (int k = 0; k < 10; ++k) later.emplace_back(count, 0);  // where `read` had its values
+    // reuse the memory of `read`'s values
+    for (int k = 0; k < 10; ++k) later.emplace_back(count, 0);
     EXPECT_TRUE(gate.signal(opened.ticket()).ok());
     device.await();
     EXPECT_THAT(later, Each(Each(0)));
@@ -316,8 +321,8 @@ TEST_P(FailuresTest, TransfersOutliveWaitsButTouchNoMemoryOfTheCaller) {
   EXPECT_THAT(mine, Each(9));
 }
 
-// S10, S13: heddle asks how uses ended in order to place the next ones, and why it refused a
-// submission; a failure that the program did not ask for is logged all the same
+// S10, S13: heddle queries the end of uses to order later uses, and to explain a refused
+// submission; a failure that the program never queried is logged anyway
 TEST_P(FailuresTest, WhatHeddleAsksForItselfStaysUnseen) {
   struct Setup {
     const Device device, other;

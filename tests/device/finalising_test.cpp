@@ -1,4 +1,5 @@
-// The end of contexts, devices and backends, and of handles: what goes, what stays, what is said.
+// The end of contexts, devices, backends and handles: freed memory, surviving objects, error
+// messages.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -19,7 +20,8 @@ using testing::HasSubstr;
 class FinalisingTest : public Conformance {};
 HEDDLE_CONFORMANCE_SUITE(FinalisingTest);
 
-// D13, O21, bad input: finalising in any order, use afterwards by name, children and buffers go on
+// D13, O21, bad input: finalising in any order, later use fails by name, children and buffers stay
+// usable
 TEST_P(FinalisingTest, FinalisedThingsRefuseByNameAndChildrenGoOn) {
   const Tensor t("t", f32, {2});
   const Context root(device);
@@ -79,7 +81,7 @@ TEST_P(FinalisingTest, FinalisedThingsRefuseByNameAndChildrenGoOn) {
       ErrorCode::failed_precondition);
 }
 
-// D2, D13: a finalised context gives up, in timeline order, what nothing else holds
+// D2, D13: a finalised context frees, in timeline order, memory without other owners
 TEST_P(FinalisingTest, FinalisedContextsFreeTheirMemory) {
   const Tensor kept("kept", f32, {100}), shared("shared", f32, {200}), own("own", f32, {400});
   Index i;
@@ -102,9 +104,9 @@ TEST_P(FinalisingTest, FinalisedContextsFreeTheirMemory) {
   const Event last = run.schedule();
   run.context().finalize();
   run.context().finalize();
-  EXPECT_EQ(in_use(), before + 1200);  // though the routine's handle is still here
+  EXPECT_EQ(in_use(), before + 1200);  // although the routine's handle still exists
   device.trim();
-  EXPECT_GE(device.statistics().bytes_cached, 1600u);  // the task has it
+  EXPECT_GE(device.statistics().bytes_cached, 1600u);  // held by the task
   EXPECT_EQ(failure([&] { run.schedule(); }).code(), ErrorCode::failed_precondition);
   EXPECT_TRUE(gate.signal(opened.ticket()).ok());
   EXPECT_TRUE(last.wait().ok());
@@ -116,12 +118,12 @@ TEST_P(FinalisingTest, FinalisedContextsFreeTheirMemory) {
   EXPECT_EQ(values[99], 1);
   view.reset();
   child.context().finalize();
-  EXPECT_EQ(in_use(), before + 800);  // its parent has it
+  EXPECT_EQ(in_use(), before + 800);  // held by its parent
   middle.finalize();
   EXPECT_EQ(in_use(), before);
 }
 
-// D6, D13: the merge buffer of a device that was finalised goes, by itself or with its backend
+// D6, D13: the merge buffer of a finalised device is freed, with the device or with its backend
 TEST_P(FinalisingTest, MergeBuffersGoWithTheirDevices) {
   const Tensor t("t", f32, {1000});
   Index i;
@@ -140,7 +142,7 @@ TEST_P(FinalisingTest, MergeBuffersGoWithTheirDevices) {
   }
 }
 
-// D13, S2: finalising while others use the context refuses them or lets them end
+// D13, S2: finalising a context in use by other threads refuses their calls or lets them finish
 TEST_P(FinalisingTest, ContextsAreFinalisedFromAnyThread) {
   const Tensor t("t", i32, {4});
   Index i;

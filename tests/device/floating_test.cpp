@@ -1,5 +1,5 @@
-// What a host's floating operations are like is nothing to kernels and compiles. A program of these
-// alone is built with -ffast-math, too: it flushes what is tiny from its start.
+// The host's floating-point mode affects neither kernels nor compiles. A second program
+// of only these tests is built with -ffast-math, and flushes subnormals from its start.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Others have arithmetic of their own.
+/// CPU rows only: other devices have their own arithmetic.
 std::vector<std::string> cpu_rows_under_test() {
   std::vector<std::string> names = backends_under_test();
   std::erase_if(names, [](const std::string& name) { return !is_cpu_row(name); });
@@ -36,8 +36,8 @@ std::vector<std::uint32_t> bits_of(std::span<const float> values) {
   return bits;
 }
 
-// J3, J14, D10: threads of a backend that such a host opens compute as all others do, as does the
-// host itself where tasks run on it; what a compiler folds is the same; the host stays as it is
+// J3, J14, D10: backend threads opened by a host in an unusual mode compute as usual, as does the
+// host thread where it runs tasks; compilers fold constants as usual; the host's mode is unchanged
 TEST_P(FloatingTest, IsNotTheHosts) {
   const float tiny = std::numeric_limits<float>::min();
   const std::vector<float> values{tiny, 5.0F};
@@ -59,8 +59,8 @@ TEST_P(FloatingTest, IsNotTheHosts) {
   EXPECT_TRUE(host.is_as_before());
 }
 
-/// What is folded, rounded, tiny, infinite or no number, as a row. The second is computed by the
-/// host's own code.
+/// Folded, rounded, subnormal, infinite and NaN values, as a row. The host's own code computes the
+/// second value.
 Node numbers(const Graph& graph, const Node& x) {
   const volatile float half = 0.5F, small = 2e-40F;
   const auto one = [&](double number, DType dtype = f32) { return graph.constant(number, dtype); };
@@ -70,8 +70,8 @@ Node numbers(const Graph& graph, const Node& x) {
                 sqrt(one(-1)), one(0) / 0, x + std::numeric_limits<float>::quiet_NaN()});
 }
 
-// J14, F1: what executors trace, compilers fold and kernels compute has the same bits in each
-// host, and stops none; texts of arrays too
+// J14, F1: executors trace, compilers fold and kernels compute the same bits in every host, and no
+// host traps; texts of arrays too
 TEST_P(FloatingTest, ExecutorsComputeTheSame) {
   for (const HostFloating& floating : {host_floatings.front(), host_floatings.back()}) {
     SCOPED_TRACE(floating.name);
@@ -98,7 +98,7 @@ TEST_P(FloatingTest, ExecutorsComputeTheSame) {
 }
 
 #ifdef __FAST_MATH__
-// J14: the tests of this program say something
+// J14: checks that the program flushes subnormals
 TEST(FastMathTest, FlushesFromItsStart) { EXPECT_EQ(_mm_getcsr() & 0x8040U, 0x8040U); }
 #endif
 

@@ -1,4 +1,4 @@
-// What Sync::check tells, kept for a test.
+// Collects the missing orders that Sync::check reports.
 #pragma once
 
 #include <future>
@@ -14,7 +14,7 @@ namespace heddle {
 
 class FoundOrders {
  public:
-  /// A backend that checks, and tells this one, which need not live as long.
+  /// Opens a checking backend that reports to this object, which may be destroyed earlier.
   [[nodiscard]] Backend open(std::string name) const { return open(named(std::move(name))); }
   [[nodiscard]] Backend open(BackendOptions options) const {
     if (!options.sync) options.sync = Sync::check;
@@ -24,7 +24,7 @@ class FoundOrders {
     };
     return Backend::open(std::move(options));
   }
-  /// Since the last call.
+  /// Missing orders since the last call.
   [[nodiscard]] std::vector<MissingOrder> take() const {
     const std::lock_guard lock(kept_->mutex);
     return std::exchange(kept_->orders, {});
@@ -50,8 +50,8 @@ class FoundOrders {
   const std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
 };
 
-/// Returns when all that the device was given has ended, and lets no check know: for tests of an
-/// order that is missing, whose tasks are not to race for all that.
+/// Waits for the device's submitted work without an order that Sync::check would see: for tests of
+/// a missing order, whose tasks must still not race.
 inline void wait_unseen(const Device& device) {
   const auto ended = std::make_shared<std::promise<void>>();
   device.submit("unseen", [ended] { ended->set_value(); });

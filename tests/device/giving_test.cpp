@@ -1,4 +1,4 @@
-// Donation by a link: what a routine makes takes the memory of what it reads for the last time.
+// Donation at link time: a routine's output takes the memory of an input at the input's last read.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -46,7 +46,7 @@ class GivingTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(GivingTest);
 
-// D17: the output is in the input's place: no copy, and no memory of its own
+// D17: the output replaces the input in memory: no copy, and no new memory
 TEST_P(GivingTest, OutputsTakeTheMemoryOfDeadInputs) {
   std::optional<Context> start = holding(x, 4);
   device.await();
@@ -63,13 +63,13 @@ TEST_P(GivingTest, OutputsTakeTheMemoryOfDeadInputs) {
   EXPECT_EQ(device.statistics().bytes_peak, before);
 }
 
-// D17: a donor gets the first tensor that may take its memory, and leaves later ones to donors with
-// fewer to choose from
+// D17: a donor gets the first tensor that may take its memory, which leaves later tensors to donors
+// with fewer candidates
 TEST_P(GivingTest, DonorsLeaveTakersToOthers) {
   const Tensor a("a", f32, {n}), b("b", f32, {n}), c("c", f32, {n});
   Program p("three");
   const Index i;
-  p << (x(i) = c(i) * 2);  // before a and b are read: only c's memory is free
+  p << (x(i) = c(i) * 2);  // before the reads of a and b: only c's memory is free
   p << (y(i) = a(i) * 2);
   p << (z(i) = b(i) * 2);
   Context start(device);
@@ -85,8 +85,8 @@ TEST_P(GivingTest, DonorsLeaveTakersToOthers) {
   EXPECT_THAT(three.context().read<float>(z), Each(4));
 }
 
-// D17, D3: what has no elements has no memory to give, and a link that would take it works all the
-// same: sizes are data
+// D17, D3: a tensor without elements has no memory to donate, and a link that would take the memory
+// succeeds anyway: sizes are data
 TEST_P(GivingTest, TensorsWithoutElementsGiveNothing) {
   const Tensor none("none", f32, {0}), more("more", f32, {0});
   const Context start = Context(device).link(adder(none, Tensor("from", f32, {0}))).context();
@@ -97,7 +97,7 @@ TEST_P(GivingTest, TensorsWithoutElementsGiveNothing) {
   EXPECT_TRUE(first.context().read<float>(more).empty());
 }
 
-// D17: from then on the donor is refused, naming tensor, taker and place, in every context, for
+// D17: after the donation the donor is refused, with tensor, taker and place, in every context, for
 // every use, on every thread
 TEST_P(GivingTest, LaterUsesAreRefusedByName) {
   const Context start = holding(x, 4);
@@ -106,7 +106,7 @@ TEST_P(GivingTest, LaterUsesAreRefusedByName) {
   const Call prepared = reader.prepare();
   const Buffer buffer = start.view(x).buffer();
   const Routine taker = start.link(adder(y, x), {.donate = {x}});
-  reader.schedule();  // until then it is there
+  reader.schedule();  // still valid before the donation
   EXPECT_THAT(start.read<float>(x), Each(4));
   taker.schedule();
   const auto is_told = AllOf(HasSubstr("'x'"), HasSubstr("'y'"), HasSubstr("giving_test.cpp"));
@@ -125,7 +125,7 @@ TEST_P(GivingTest, LaterUsesAreRefusedByName) {
   EXPECT_THAT(reader.context().read<float>(w), Each(5));
 }
 
-// D17: until then the taker has nothing
+// D17: before the donation the taker has no memory, and its uses are refused
 TEST_P(GivingTest, EarlierUsesOfTheTakerAreRefused) {
   const Context start = holding(x, 4);
   const Routine taker = start.link(adder(y, x), {.donate = {x}});
@@ -143,7 +143,7 @@ TEST_P(GivingTest, EarlierUsesOfTheTakerAreRefused) {
   EXPECT_THAT(next.context().read<float>(z), Each(6));
 }
 
-// D17: below, the donor is not there, until a routine makes it anew
+// D17: the donor is hidden in contexts below, until a routine writes it again
 TEST_P(GivingTest, TheDonorIsHiddenBelow) {
   const Context start = holding(x, 4);
   const Routine taker = start.link(adder(y, x), {.donate = {x}});
@@ -157,7 +157,7 @@ TEST_P(GivingTest, TheDonorIsHiddenBelow) {
   EXPECT_THAT(anew.context().read<float>(y), Each(5));
 }
 
-// D17: what cannot be given is refused when it is linked, and nothing has changed then
+// D17: invalid donations are refused at link time, without side effects
 TEST_P(GivingTest, WhatCannotBeGivenIsRefused) {
   const Context start = holding(x, 4);
   const auto with = [&](const Context& from, const Code& code, std::vector<Tensor> given) {
@@ -200,7 +200,7 @@ TEST_P(GivingTest, WhatCannotBeGivenIsRefused) {
   start.link(add, {.donate = {x}}).schedule();
 }
 
-// D17: what a compiled routine computes is the same in that place, where it may be
+// D17: compiled routines compute the same bits in donated memory, where donation is allowed
 TEST_P(GivingTest, GivesTheSameBits) {
   int given = 0;
   for (const std::int64_t size : {10, 40}) {
@@ -259,7 +259,7 @@ TEST_P(GivingTest, GivesTheSameBits) {
   EXPECT_GE(given, 5);
 }
 
-// D17: constants of the host's are not written
+// D17: constants of the host are read-only and cannot be donated
 TEST_P(GivingTest, HostedConstantsAreNotGiven) {
   const Tensor fixed("fixed", HostArray(x.type()), MemoryMode::hosted_constant);
   const Code code = adder(y, fixed);
@@ -269,7 +269,7 @@ TEST_P(GivingTest, HostedConstantsAreNotGiven) {
       AllOf(HasSubstr("'fixed'"), HasSubstr("constant")));
 }
 
-// D9, D17: it is written after all that was accepted before has used it, whatever the sync is
+// D9, D17: the write waits for every accepted use of the memory, in any sync mode
 TEST_P(GivingTest, AcceptedUsesComeFirst) {
   for (const Sync sync : {Sync::automatic, Sync::manual}) {
     const Device other = backend.physical_device(0).new_virtual_device();
@@ -290,7 +290,7 @@ TEST_P(GivingTest, AcceptedUsesComeFirst) {
   }
 }
 
-// D2, D17: uses that are queued keep the memory, though donor and taker go
+// D2, D17: queued uses keep the memory, even after donor and taker are destroyed
 TEST_P(GivingTest, QueuedUsesKeepTheMemory) {
   const Device other = backend.physical_device(0).new_virtual_device();
   sched::ExternalTimeline gate("gate");
@@ -314,7 +314,7 @@ TEST_P(GivingTest, QueuedUsesKeepTheMemory) {
   device.await();
 }
 
-// D9, D17: where the routine did not run, what it should have written is refused
+// D9, D17: if the routine did not run, reads of its outputs are refused
 TEST_P(GivingTest, WhatWasNotWrittenIsRefused) {
   const Context start = holding(x, 4);
   const Routine taker = start.link(adder(y, x), {.donate = {x}});
@@ -331,7 +331,7 @@ TEST_P(GivingTest, WhatWasNotWrittenIsRefused) {
   EXPECT_THAT(taker.context().read<float>(y), Each(1));
 }
 
-// D17: what can be scheduled once is not recorded to be run again and again
+// D17: a routine that can be scheduled only once cannot be recorded
 TEST_P(GivingTest, RecordingsTakeNoneThatGives) {
   const Context start = holding(x, 1);
   const Routine gives = start.link(adder(y, x), {.donate = {x}});
@@ -341,7 +341,7 @@ TEST_P(GivingTest, RecordingsTakeNoneThatGives) {
   EXPECT_THAT(text(why), AllOf(HasSubstr("'add'"), HasSubstr("'x'"), HasSubstr("once")));
 }
 
-// D17: threads that use the donor meanwhile come wholly before or are refused
+// D17: concurrent uses of the donor run completely before the donation or are refused
 TEST_P(GivingTest, ThreadsSeeNoForeignValue) {
   const Device other = backend.physical_device(0).new_virtual_device();
   for (int round = 0; round < 10; ++round) {

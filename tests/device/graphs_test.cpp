@@ -1,4 +1,4 @@
-// Graphs, compiled and run: F3 on every backend.
+// Compiled and executed graphs: F3 on every backend.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -20,7 +20,7 @@ HEDDLE_TREE(Dense<T>, weight, bias)
 
 class GraphsTest : public Conformance {
  protected:
-  /// The results of a graph of i32 parameters, each of which is given.
+  /// The results of a graph of i32 parameters for the given arguments.
   std::vector<Integers> run(const Graph& graph, const std::vector<Integers>& arguments) {
     const GraphProgram lowered = graph.program();
     const Routine routine = Context(device).link(backend.compile(lowered.program));
@@ -37,7 +37,7 @@ class GraphsTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(GraphsTest);
 
-// F3: layout, products, sums and windows give what plain loops over the arguments give
+// F3: layout, products, sums and windows give the results of plain loops over the arguments
 TEST_P(GraphsTest, GiveWhatLoopsGive) {
   const Graph g("kinds");
   const Node x = g.parameter("x", {i32, {2, 3}});
@@ -55,8 +55,9 @@ TEST_P(GraphsTest, GiveWhatLoopsGive) {
   EXPECT_EQ(found[6], (Integers{6, 8, 6, 8}));
 }
 
-// W4: sums over short axes, over neighbouring ones, over others' order and of 16 bits neither stop
-// growing nor drift: one float sum of as many terms in order is wrong by some thousandths
+// W4: sums over short axes, over neighbouring axes, over transposed axes and of 16-bit types
+// neither stop growing nor drift: one sequential float sum of as many terms is wrong by some
+// thousandths
 TEST_P(GraphsTest, LongSumsStayExact) {
   constexpr std::int64_t many = 1 << 18;
   const Graph g("sums");
@@ -83,7 +84,7 @@ TEST_P(GraphsTest, LongSumsStayExact) {
   }
 }
 
-// W4, J13: running sums and scatters add in their order, in the type that they are asked for
+// W4, J13: running sums and scatters add in order, in the requested type
 TEST_P(GraphsTest, RunningSumsMayBeAskedForInF64) {
   constexpr std::int64_t many = 1 << 18;
   const Graph g("running");
@@ -106,7 +107,7 @@ TEST_P(GraphsTest, RunningSumsMayBeAskedForInF64) {
   EXPECT_LT(error(2), 1e-7);
 }
 
-// F3, J13: places that are computed, and updates in their order
+// F3, J13: computed places, and updates in order
 TEST_P(GraphsTest, ComputedPlaces) {
   const Graph g("places");
   const Node x = g.parameter("x", {i32, {4, 2}});
@@ -121,7 +122,7 @@ TEST_P(GraphsTest, ComputedPlaces) {
   EXPECT_EQ(found[3], (Integers{30, 31}));
 }
 
-// F3, J13: short rows by comparing, long ones by digits, blocks of rows for a few of them
+// F3, J13: short rows sort by comparison, long rows by digits, top-k by blocks of rows
 TEST_P(GraphsTest, Sorting) {
   constexpr std::int64_t count = 1000;
   const Graph g("order");
@@ -165,7 +166,7 @@ TEST_P(GraphsTest, EmptyArraysAndScalars) {
   EXPECT_TRUE(context.contains(lowered.parameters[1]));
 }
 
-// D10, B3: bits of random numbers are those of every backend
+// D10, B3: random bits are the same on every backend
 TEST_P(GraphsTest, RandomBitsAreTheSameEverywhere) {
   const Graph g("random");
   const Node key = g.constant(std::uint64_t{42}, u64);
@@ -173,8 +174,8 @@ TEST_P(GraphsTest, RandomBitsAreTheSameEverywhere) {
   EXPECT_EQ(run(g, {})[0], (Integers{810757, 424228, 811105, 923030}));
 }
 
-// F1, F3, G2, G15: a function of trees, traced: flat lists lead in and out, and a second trace of
-// it is the same code
+// F1, F3, G2, G15: a traced function of trees: flat lists as inputs and outputs, and a second trace
+// gives the same code
 TEST_P(GraphsTest, TracedFunctionsTakeAndGiveTrees) {
   using Layers = std::vector<Dense<ArrayType>>;
   const auto apply = [](const std::vector<Dense<Node>>& layers, Node x) {

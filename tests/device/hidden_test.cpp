@@ -1,4 +1,4 @@
-// Tensors that a routine assigns and keeps to itself: who may still see them, and what they see.
+// Tensors that a routine assigns and hides: their visibility and values in related contexts.
 #include <functional>
 
 #include "tests/device/backends.hpp"
@@ -11,7 +11,7 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// "store" keeps h on the device; "keep" assigns it, reads it, and keeps it to itself.
+/// "store" keeps h on the device; "keep" assigns h, reads h, and hides the values.
 class HiddenTest : public Conformance {
  protected:
   HiddenTest() {
@@ -20,10 +20,10 @@ class HiddenTest : public Conformance {
     use << (z(i) = h(i));
   }
 
-  /// Both ways in which the values of h go nowhere.
+  /// Both cases where the values of h are not stored.
   Code keeping(MemoryMode mode) const {
     if (mode == MemoryMode::local) {
-      // Read too often to be computed again each time, and taking too long.
+      // Reads h too often, and h takes too long, for recomputation at each read.
       Program often("keep");
       Index k;
       often << (h(i) = sum(x(k) * embed(i))) << (y(i) = sum(h(k) * embed(i)));
@@ -47,8 +47,9 @@ class HiddenTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(HiddenTest);
 
-// J4, D17: where a later routine assigns what an earlier one stored, and keeps it to itself, the
-// earlier values are refused by name; contexts without that routine have them still
+// J4, D17: where a later routine assigns and hides a tensor that an earlier routine stored, reads
+// of the earlier values are refused by name; contexts without the later routine still have the
+// values
 TEST_P(HiddenTest, ValuesOlderThanTheLastAssignmentAreRefused) {
   const Device other = backend.physical_device(0).new_virtual_device();
   for (const MemoryMode mode : {MemoryMode::virtual_, MemoryMode::local}) {
@@ -72,11 +73,11 @@ TEST_P(HiddenTest, ValuesOlderThanTheLastAssignmentAreRefused) {
     for (const MergeMode merged : {MergeMode::copy, MergeMode::stream})
       expect_refused([&] { static_cast<void>(load_merge(other, h, gone, merged)); });
     expect_refused([&] { static_cast<void>(gone.link(backend.compile(use))); });
-    // Further down too, and where other tensors are added.
+    // The same holds in contexts further down, and in contexts with added tensors.
     const Context below = gone.with(z, BufferView(Buffer::allocate(device, z.type()), z.type()));
     expect_refused([&] { static_cast<void>(below.read<float>(h)); });
     expect_refused([&] { static_cast<void>(below.link(backend.compile(use))); });
-    // Here nobody assigned it since.
+    // No routine assigned h in this context since.
     EXPECT_THAT(a.context().read<float>(h), ElementsAre(2, 3, 4, 5));
     const Routine beside = a.context().link(backend.compile(use));
     beside.schedule();
@@ -84,8 +85,9 @@ TEST_P(HiddenTest, ValuesOlderThanTheLastAssignmentAreRefused) {
   }
 }
 
-// J4, D17: a routine that stores it whole makes it visible again, in the one buffer that related
-// contexts share (O42); one that stores a part of it would leave older values in the rest
+// J4, D17: a routine that stores the whole tensor makes it visible again, in the one buffer that
+// related contexts share (O42); a routine that stores only a part would leave older values in the
+// rest
 TEST_P(HiddenTest, StoringItWholeMakesItVisibleAgain) {
   const Routine a = Context(device).link(backend.compile(store));
   const Routine b = a.context().link(backend.compile(keep));
@@ -100,7 +102,7 @@ TEST_P(HiddenTest, StoringItWholeMakesItVisibleAgain) {
   EXPECT_THAT(d.context().read<float>(z), ElementsAre(2, 3, 4, 5));
   EXPECT_EQ(c.context().view(h).buffer(), a.context().view(h).buffer());
   expect_refused([&] { static_cast<void>(b.context().read<float>(h)); });
-  // Where nobody stored it before, it gets memory then.
+  // A tensor that no routine stored before gets memory at this link.
   const Routine first = Context(device).link(backend.compile(keep));
   expect_refused([&] { static_cast<void>(first.context().link(backend.compile(part))); });
   const Routine then = first.context().link(backend.compile(store));
@@ -108,7 +110,7 @@ TEST_P(HiddenTest, StoringItWholeMakesItVisibleAgain) {
   EXPECT_THAT(then.context().read<float>(h), Each(1));
 }
 
-// J4, J8, O29: listing it as there already is refused for what it is, not as a tensor unheard of
+// J4, J8, O29: a hidden tensor listed as a prior tensor is refused as hidden, not as unknown
 TEST_P(HiddenTest, FromPriorContextNamesTheRoutine) {
   const Routine a = Context(device).link(backend.compile(store));
   const Routine b = a.context().link(backend.compile(keep));
@@ -119,7 +121,7 @@ TEST_P(HiddenTest, FromPriorContextNamesTheRoutine) {
   expect_refused([&] { static_cast<void>(b.context().link(backend.compile(store), options)); });
 }
 
-// J4, J8, O55: batches too, however they are compiled: contexts grow entry by entry
+// J4, J8, O55: batches too, in any compile mode: contexts grow entry by entry
 TEST_P(HiddenTest, BatchesHideLikeTheirRoutinesLinkedOneByOne) {
   const std::vector<Program> hidden{store, keep, use};
   Program again("again");

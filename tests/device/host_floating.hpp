@@ -1,4 +1,4 @@
-// Floating-point environments that hosts have, and heddle has not.
+// Floating-point environments of hosts that differ from heddle's.
 #pragma once
 
 #include <immintrin.h>
@@ -11,8 +11,8 @@ struct HostFloating {
   const char* name;
   unsigned control;  ///< MXCSR
 };
-/// Traps as of feenableexcept(), and that for subnormal operands; inexact results, which the C++
-/// library itself computes, trap in no host.
+/// Traps as of feenableexcept(), and the trap for subnormal operands; no host traps inexact
+/// results, which the C++ library itself computes.
 inline constexpr unsigned trapping = 0x1000;
 inline constexpr std::array host_floatings{
     HostFloating{"rounds down", 0x1f80 | _MM_ROUND_DOWN},
@@ -22,7 +22,7 @@ inline constexpr std::array host_floatings{
     HostFloating{"traps", trapping},
     HostFloating{"rounds up, flushes and traps", trapping | _MM_ROUND_UP | 0x8040}};
 
-/// While it lives, the calling thread computes so.
+/// Sets the environment of the calling thread during its lifetime.
 class UnusualHost {
  public:
   explicit UnusualHost(const HostFloating& floating)

@@ -1,4 +1,4 @@
-// Tensors with host storage: where their first values come from, and constants that nobody changes.
+// Tensors with host storage: the source of their initial values, and constants that refuse writes.
 #include <functional>
 
 #include "tests/device/backends.hpp"
@@ -18,8 +18,8 @@ class HostedTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(HostedTest);
 
-// D4, D12: host storage that devices may be reading in place is not written, by no way at all; its
-// tensor and mode are named
+// D4, D12: host storage that devices may read in place refuses every kind of write; the error names
+// tensor and mode
 TEST_P(HostedTest, ConstantsRefuseEveryWrite) {
   const HostArray host = HostArray::range({f32, {3}});
   const Tensor c("c", host, MemoryMode::hosted_constant), y("y", f32, {3});
@@ -31,7 +31,7 @@ TEST_P(HostedTest, ConstantsRefuseEveryWrite) {
   const Context& here = run.context();
   const BufferView view = here.view(c);
   const BufferView other(Buffer::allocate(device, c.type()), c.type());
-  // Somebody else's tensor in that memory.
+  // A different tensor in the same memory.
   const Tensor alias("alias", f32, {3});
   Program change("change");
   change << (alias(i) = alias(i) * 2.0);
@@ -56,13 +56,13 @@ TEST_P(HostedTest, ConstantsRefuseEveryWrite) {
   EXPECT_THAT(host.values<float>(), ElementsAre(0, 1, 2));
   run.schedule();
   EXPECT_THAT(here.read<float>(y), ElementsAre(1, 2, 3));
-  // It may still be read, copied and merged from.
+  // Reads, copies and merges from the memory are still allowed.
   EXPECT_THAT(here.read<float>(c), ElementsAre(0, 1, 2));
   EXPECT_TRUE(other.copy_from(device, view).wait().ok());
 }
 
-// D4, D17: in_place is said of the tensor's own host storage alone; a transfer elsewhere moves the
-// values, or is refused where it would change a constant, and donated memory is refused in any case
+// D4, D17: in_place applies only to the tensor's own host storage; a transfer elsewhere moves the
+// values, or is refused where it would change a constant, and donated memory is always refused
 TEST_P(HostedTest, InPlaceMeansTheSameMemory) {
   const HostArray host = HostArray::range({f32, {3}}), storage = HostArray::range({f32, {3}});
   const Tensor c("c", host, MemoryMode::hosted_constant), y("y", f32, {3});
@@ -78,13 +78,13 @@ TEST_P(HostedTest, InPlaceMeansTheSameMemory) {
     EXPECT_EQ(status.code(), ErrorCode::failed_precondition);
     EXPECT_THAT(text(status), AllOf(HasSubstr("'c'"), HasSubstr("hosted(constant)")));
   };
-  // The constant in memory that is not its host storage.
+  // The constant in memory other than its host storage.
   const BufferView view(Buffer::allocate(device, c.type()), c.type());
   const Context apart = Context(device).with(c, view);
   refused([&] { static_cast<void>(apart.to_host(c)); });
   EXPECT_EQ(apart.from_host(c).outcome, TransferOutcome::scheduled);
   EXPECT_THAT(apart.read<float>(c), ElementsAre(0, 1, 2));
-  // Another tensor in the constant's memory.
+  // A different tensor in the constant's memory.
   const Context aliased = Context(device).with(alias, here.view(c));
   refused([&] { static_cast<void>(aliased.from_host(alias)); });
   const Transfer moved = aliased.to_host(alias);
@@ -95,11 +95,11 @@ TEST_P(HostedTest, InPlaceMeansTheSameMemory) {
   const Buffer taken = here.view(c).buffer().donate();
   EXPECT_THAT(text(failure([&] { static_cast<void>(here.from_host(c)); })),
               AllOf(HasSubstr("'c'"), HasSubstr("donate")));
-  // It is the constant's memory still, whoever has it.
+  // Memory of the constant stays read-only under a new owner.
   refused([&] { BufferView(taken, c.type()).from_host(device, bytes({4, 5, 6})); });
 }
 
-// D4: code that was compiled before the tensor became a constant does not write to it either
+// D4: code compiled before the tensor became a constant does not write to it either
 TEST_P(HostedTest, CodeCompiledEarlierMayNotAssignAConstant) {
   const HostArray host = HostArray::range({f32, {3}});
   const Tensor x("x", f32, {3}), y("y", f32, {3});
@@ -117,7 +117,7 @@ TEST_P(HostedTest, CodeCompiledEarlierMayNotAssignAConstant) {
   EXPECT_THAT(host.values<float>(), ElementsAre(0, 1, 2));
 }
 
-// J4, D4: a compile knows the host storage that there was when it began
+// J4, D4: a compile uses the host storage that was set when the compile began
 TEST_P(HostedTest, HostStorageGivenLaterConcernsLaterCompiles) {
   const Tensor x("x", f32, {3}), y("y", f32, {3});
   Index i;
@@ -135,8 +135,8 @@ TEST_P(HostedTest, HostStorageGivenLaterConcernsLaterCompiles) {
   EXPECT_THAT(later.context().read<float>(y), ElementsAre(1, 2, 3));
 }
 
-// J4, O39: a tensor with host storage begins with its values, as they are when it is linked, in
-// every mode that is not a constant; later changes go in by from_host
+// J4, O39: a tensor with host storage starts with the storage's values at link time, in every mode
+// except constant; later changes need from_host
 TEST_P(HostedTest, HostStorageGivesTheFirstValues) {
   for (const MemoryMode mode :
        {MemoryMode::hosted_nonconstant, MemoryMode::hosted_changed_on_devices,
@@ -157,14 +157,14 @@ TEST_P(HostedTest, HostStorageGivesTheFirstValues) {
     device.wait(opened);
     const Routine run = Context(device).link(backend.compile(p));
     const Routine next = run.context().link(backend.compile(more));
-    host.set(0, 100);  // after linking: not seen
+    host.set(0, 100);  // after linking: not visible
     run.schedule();
     EXPECT_TRUE(gate.signal(opened.ticket()).ok());
     if (read_only) {
       EXPECT_THAT(run.context().read<float>(y), ElementsAre(0, 10, 20));
     } else {
       EXPECT_THAT(run.context().read<float>(y), ElementsAre(10, 20, 30));
-      // Assigned in part: the rest has its values, too.
+      // The elements that are not assigned keep the initial values.
       EXPECT_THAT(run.context().read<float>(part), ElementsAre(0, 7, 2));
     }
     EXPECT_TRUE(run.context().from_host(x).event.wait().ok());
@@ -173,7 +173,8 @@ TEST_P(HostedTest, HostStorageGivesTheFirstValues) {
   }
 }
 
-// D2, J4: where a routine assigns all of it first, nothing is uploaded; each context starts anew
+// D2, J4: a routine that assigns the whole tensor first skips the upload; each context starts from
+// host storage again
 TEST_P(HostedTest, EachContextStartsFromTheHostStorage) {
   const HostArray host = HostArray::range({f32, {3}});
   const Tensor x("x", host);
@@ -189,7 +190,7 @@ TEST_P(HostedTest, EachContextStartsFromTheHostStorage) {
   const Routine second = Context(device).link(code);
   second.schedule();
   EXPECT_THAT(second.context().read<float>(x), ElementsAre(1, 2, 3));
-  const Routine child = first.context().link(code);  // its memory is its parent's
+  const Routine child = first.context().link(code);  // shares its parent's memory
   child.schedule();
   EXPECT_THAT(child.context().read<float>(x), ElementsAre(3, 4, 5));
 }

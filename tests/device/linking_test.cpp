@@ -1,5 +1,5 @@
 // Contexts, linking, static indices, batches, memory modes at run time: J6 to J8 and the D clauses
-// they rest on.
+// behind them.
 #include "tests/device/backends.hpp"
 
 namespace heddle {
@@ -19,7 +19,7 @@ std::vector<float> iota(std::size_t n, float from = 0) {
   return v;
 }
 
-// J2, J7, J8, O27, B2: the program of the README
+// J2, J7, J8, O27, B2: the README's program
 TEST_P(LinkingTest, MatrixProductIsThatOfTheDefinition) {
   const Tensor a("a", f32, {6, 8}), b("b", f32, {8, 5}), c("c", f32, {6, 5});
   Index i, j, k;
@@ -117,7 +117,7 @@ TEST_P(LinkingTest, StaticIndexErrorsNameIndexValueAndRange) {
   EXPECT_TRUE(run.schedule({{row, 3}, {open, 3}}).wait().ok());
 }
 
-// J7, O23: postponed code embeds addresses and does the same
+// J7, O23: postponed code embeds addresses and computes the same values
 TEST_P(LinkingTest, PostponedCodeRunsInEachContext) {
   const Tensor x("x", i32, {2});
   Index i;
@@ -182,7 +182,7 @@ TEST_P(LinkingTest, BatchEntriesHaveTheirOwnStaticIndices) {
   EXPECT_THAT(text(failure([&] { routines[2]->schedule({{row, 1}}); })), HasSubstr("'row'"));
 }
 
-// J4: what a routine keeps for one run may be larger than any stack
+// J4: scratch of one run may be larger than any stack
 TEST_P(LinkingTest, LargeScratchIsNotOnTheStack) {
   const std::int64_t n = 1 << 23;
   const Tensor x("x", f32, {1}), t("t", f32, {n}), y("y", f32, {1});
@@ -233,7 +233,7 @@ TEST_P(LinkingTest, MissingPriorTensorIsRefused) {
   EXPECT_THAT(second.context().read<std::int32_t>(y), ElementsAre(3, 3));
 }
 
-// J4: what a routine keeps to itself is refused to others, never silently zero
+// J4: hidden tensors are refused to other routines, never silently zero
 TEST_P(LinkingTest, HiddenTensorsAreRefusedByName) {
   const Tensor x("x", f32, {4}), hidden("hidden", f32, {4}), y("y", f32, {4}), z("z", f32, {4});
   Index i;
@@ -259,7 +259,7 @@ TEST_P(LinkingTest, HiddenTensorsAreRefusedByName) {
   EXPECT_THAT(after.context().read<float>(z), ElementsAre(0, 2, 4, 6));
 }
 
-// J7: the same program compiles to the same text and hash whatever was built before
+// J7: a program compiles to the same text and hash after any earlier programs
 TEST_P(LinkingTest, CanonicalTextDoesNotDependOnHistory) {
   const auto build = [&] {
     const Tensor a("a", f32, {6, 8}), b("b", f32, {8, 5}), c("c", f32, {6, 5});
@@ -283,7 +283,7 @@ TEST_P(LinkingTest, CanonicalTextDoesNotDependOnHistory) {
   EXPECT_EQ(before.source(), after.source());
 }
 
-// J9: schedules can be switched off, left out in part and steered, alone and in batches
+// J9: schedules can be switched off, partly disabled and steered, alone and in batches
 TEST_P(LinkingTest, SchedulesCanBeSteered) {
   const Tensor a("a", f32, {24, 32}), b("b", f32, {32, 48}), c("c", f32, {24, 48});
   Index i, j, k;
@@ -353,7 +353,7 @@ TEST_P(LinkingTest, TracesEachAssignment) {
 // D3: zero-sized and scalar tensors, alone and together
 TEST_P(LinkingTest, EmptyAndScalarTensorsWork) {
   const Tensor empty("empty", f32, {0, 3}), s("s", f32, {}), e2("e2", f32, {0, 3});
-  // Assigned before it is read: else the routine keeps it to itself.
+  // Without this mode the routine hides the tensor, which is assigned before its first read.
   s.set_mode(MemoryMode::on_device);
   Index i, j;
   Program p("p");
@@ -391,7 +391,7 @@ TEST_P(LinkingTest, BitsAreThoseOfTheReferenceBackend) {
     add(routine.context().read<std::int32_t>(q));
     return bits;
   };
-  // Schedules of a GPU leave sums in the order that loops have.
+  // GPU schedules keep the order of sums in loops.
   const Schedule reference = backend.name() == "cuda" ? Schedule::off : Schedule::automatic;
   EXPECT_EQ(run(backend, Schedule::automatic), run(Backend::open("sync_cc"), reference));
 }

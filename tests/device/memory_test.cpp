@@ -1,4 +1,4 @@
-// Memory of devices: counted by tensor, reused, freed in timeline order, bounded.
+// Memory of devices: counted per tensor, reused, freed in timeline order, bounded.
 #include <atomic>
 #include <optional>
 #include <string>
@@ -28,7 +28,7 @@ class MemoryTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(MemoryTest);
 
-// D2: bytes in use and the most there were, by tensor; a tensor that is gone keeps its peak
+// D2: bytes in use and peak per tensor; a destroyed tensor keeps its peak
 TEST_P(MemoryTest, EachTensorIsAccountedFor) {
   const Tensor small("small", f32, {10}), large("large", f64, {100});
   Index i;
@@ -57,7 +57,7 @@ TEST_P(MemoryTest, EachTensorIsAccountedFor) {
   EXPECT_EQ(all, device.statistics().bytes_in_use);
 }
 
-// D2: memory that is free again is kept, and taken again before new memory is
+// D2: freed memory is cached, and reused before new memory is allocated
 TEST_P(MemoryTest, FreedMemoryIsTakenAgain) {
   const ArrayType type{f32, {1000}};
   {
@@ -75,7 +75,7 @@ TEST_P(MemoryTest, FreedMemoryIsTakenAgain) {
   EXPECT_EQ(device.statistics().bytes_cached, 2 * kept);
 }
 
-// D2: what tasks still use is nobody else's, though all handles are gone
+// D2: memory of pending tasks is not reused elsewhere, even after its last handle is dropped
 TEST_P(MemoryTest, IsFreedInTimelineOrder) {
   const std::vector<float> sevens(1000, 7);
   std::vector<float> read(1000);
@@ -89,7 +89,7 @@ TEST_P(MemoryTest, IsFreedInTimelineOrder) {
   }
   EXPECT_EQ(device.statistics().bytes_in_use, 0u);
   EXPECT_GE(device.statistics().bytes_cached, 4000u);
-  // Another device of this memory, which does not wait, gets none of it.
+  // Another device of this memory does not wait, and gets different memory.
   const Device other = backend.physical_device(0).new_virtual_device();
   const BufferView theirs(Buffer::allocate(other, {f32, {1000}}), {f32, {1000}});
   EXPECT_TRUE(theirs.from_host(other, bytes(std::vector<float>(1000, 1))).wait().ok());
@@ -103,7 +103,8 @@ TEST_P(MemoryTest, IsFreedInTimelineOrder) {
   EXPECT_GE(device.statistics().bytes_cached, 4000u);
 }
 
-// D3: a bound per device, told with what was asked for and what has how much; all stays usable
+// D3: a bound per device; the error reports the request and the sizes of the owners; every object
+// stays usable
 TEST_P(MemoryTest, BytesMaxBoundsEachDevice) {
   BackendOptions options;
   options.name = GetParam();
@@ -129,13 +130,13 @@ TEST_P(MemoryTest, BytesMaxBoundsEachDevice) {
     EXPECT_NO_THROW(static_cast<void>(Context(second).link(next)));  // has a bound of its own
     first.await();
   }
-  // What was kept of 64,000 bytes is in the way, and goes.
+  // The cached 64,000 bytes exceed the bound, and are freed.
   const Routine then = Context(first).link(next);
   EXPECT_TRUE(then.schedule().wait().ok());
   EXPECT_EQ(then.context().read<float>(more)[9'999], 1);
 }
 
-/// Routines with an array that they keep to themselves, of `count` elements.
+/// Routines with a hidden array of `count` elements.
 class ScratchTest : public MemoryTest {
  protected:
   struct Doubling {
@@ -162,8 +163,8 @@ class ScratchTest : public MemoryTest {
 };
 HEDDLE_CONFORMANCE_SUITE(ScratchTest);
 
-// D2: routines of a device share their scratch; one that needs more has it replaced for those that
-// come, and the last one takes it along
+// D2: routines of a device share their scratch; a routine that needs more replaces the scratch for
+// later routines, and the last user frees it
 TEST_P(ScratchTest, RoutinesOfADeviceShareIt) {
   const Doubling less = doubling(1000), more = doubling(4000);
   std::optional<Routine> first = Context(device).link(less.code);
@@ -175,7 +176,7 @@ TEST_P(ScratchTest, RoutinesOfADeviceShareIt) {
   std::optional<Routine> third = Context(device).link(more.code);
   const std::uint64_t large = scratch_of(device) - small;
   EXPECT_GE(large, 16'000u);
-  const Routine fourth = Context(device).link(less.code);  // has the larger one
+  const Routine fourth = Context(device).link(less.code);  // uses the larger scratch
   EXPECT_EQ(scratch_of(device), small + large);
   const std::vector<std::pair<const Routine*, const Doubling*>> all{
       {&*first, &less}, {&*second, &less}, {&*third, &more}, {&fourth, &less}};
@@ -203,7 +204,7 @@ TEST_P(ScratchTest, RoutinesOfADeviceShareIt) {
   EXPECT_EQ(scratch_of(device), large);
 }
 
-/// Fresh memory that held something else, on a device whose tasks wait until told to go on.
+/// Reused memory with old contents, on a device whose tasks wait until released.
 class FirstValuesTest : public MemoryTest {
  protected:
   FirstValuesTest() {
@@ -216,7 +217,7 @@ class FirstValuesTest : public MemoryTest {
     options.sync = sync;
     return Backend::open(options);
   }
-  /// Not used yet, where something else was before.
+  /// Unused memory with old contents.
   BufferView dirty_view(const Device& on) const {
     {
       const BufferView before(Buffer::allocate(on, type), type);
@@ -247,7 +248,7 @@ class FirstValuesTest : public MemoryTest {
 };
 HEDDLE_CONFORMANCE_SUITE(FirstValuesTest);
 
-// D2: memory that is taken costs no task: its first use begins with them
+// D2: allocation submits no task: the first use starts with the initial values
 TEST_P(FirstValuesTest, TakingMemorySubmitsNothing) {
   const Code add = compile(1);
   const std::uint64_t before = device.timeline().counters().submitted;
@@ -261,7 +262,7 @@ TEST_P(FirstValuesTest, TakingMemorySubmitsNothing) {
   EXPECT_EQ(device.timeline().counters().submitted, before + 3);
 }
 
-// D2, S11: a failure before them skips the task that puts them there, which does so all the same
+// D2, S11: initial values are present even if an earlier failure skips the task that writes them
 TEST_P(FirstValuesTest, AreThereAfterAFailureAndAfterRecovery) {
   const Event failed = device.submit("fails", [] { throw std::runtime_error("before"); });
   const BufferView view(Buffer::allocate(device, type), type);
@@ -294,7 +295,8 @@ TEST_P(FirstValuesTest, AreThereAfterTheyWereCancelled) {
   EXPECT_THAT(values_of(view, device), Each(0));
 }
 
-// D2: a reader on another device waits for the one whose task puts them there, in every sync
+// D2: a reader on a second device waits for the device whose task writes the initial values, in
+// every sync mode
 TEST_P(FirstValuesTest, OtherDevicesComeAfterThem) {
   for (const Sync sync : {Sync::automatic, Sync::manual}) {
     const Backend opened_so = open_with(sync);
@@ -316,7 +318,7 @@ TEST_P(FirstValuesTest, OtherDevicesComeAfterThem) {
   open();
 }
 
-// D2: of several devices whose first uses race, one puts them there, and the others come after it
+// D2: of several devices whose first uses race, one writes the initial values, and the rest wait
 TEST_P(FirstValuesTest, OneOfThoseThatRacePutsThemThere) {
   open();
   const ArrayType half{f32, {500}};
@@ -345,8 +347,8 @@ TEST_P(FirstValuesTest, OneOfThoseThatRacePutsThemThere) {
   }
 }
 
-// D2: what the first routine overwrites whole begins with them too, though that needs none where it
-// runs
+// D2: a tensor that the first routine overwrites completely has initial values too, although a
+// routine that runs does not need them
 TEST_P(FirstValuesTest, AreThereBeforeAWholeOverwrite) {
   open();
   const Backend manual = open_with(Sync::manual);
@@ -370,7 +372,7 @@ TEST_P(FirstValuesTest, AreThereBeforeAWholeOverwrite) {
   EXPECT_THAT(fill.context().read<float>(out), Each(3));
 }
 
-// D2, D17: a new owner finds them, and whoever merges or copies
+// D2, D17: new owners, merges and copies get the initial values
 TEST_P(FirstValuesTest, AreThereForWhoeverUsesItFirst) {
   open();
   const Device other = backend.physical_device(0).new_virtual_device();

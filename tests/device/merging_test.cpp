@@ -1,4 +1,4 @@
-// Merge buffers: one per virtual device, one mode, arrays of every size.
+// Merge buffers: a buffer per virtual device, a single mode, arrays of every size.
 #include <functional>
 #include <latch>
 #include <thread>
@@ -23,7 +23,7 @@ class MergingTest : public Conformance {
     p << (t.at(everywhere(t)) = Expr(value));
     return Context(on).link(backend.compile(p));
   }
-  /// A routine that adds the merge buffer of `t` to it.
+  /// A routine that adds the merge buffer of `t` to `t`.
   Routine adder(const Device& on, const Tensor& t, const CompileOptions& options = {}) const {
     const auto at = everywhere(t);
     Program p("add");
@@ -40,8 +40,8 @@ class MergingTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(MergingTest);
 
-// D6, O33: code for one mode takes that one; the other is refused at the call, and where that does
-// not know the consumer, when the consumer is scheduled
+// D6, O33: code compiled for one merge mode refuses the second mode at the call, or, where the call
+// does not know the consumer, when the consumer is scheduled
 TEST_P(MergingTest, CodeForOneModeRefusesTheOther) {
   for (const MergeMode only : {MergeMode::copy, MergeMode::stream}) {
     const MergeMode wrong = only == MergeMode::copy ? MergeMode::stream : MergeMode::copy;
@@ -93,8 +93,8 @@ TEST_P(MergingTest, BatchesMayBeForOneModeToo) {
   }
 }
 
-// D6, O36, O37: devices on one physical device have merge buffers of their own, which grow in
-// order, while what was queued before still reads the smaller one
+// D6, O36, O37: devices on one physical device have separate merge buffers, which grow in order,
+// while queued work still reads the smaller buffer
 TEST_P(MergingTest, EveryVirtualDeviceHasItsOwnBuffer) {
   const Tensor small("small", f32, {2}), large("large", f32, {5000});
   std::vector<Routine> consumers;
@@ -121,7 +121,7 @@ TEST_P(MergingTest, EveryVirtualDeviceHasItsOwnBuffer) {
   }
 }
 
-// D3, D5, D6: arrays without elements and scalars move like any other
+// D3, D5, D6: arrays without elements and scalars are transferred like any array
 TEST_P(MergingTest, EmptyAndScalarTensorsMove) {
   const Device other = backend.physical_device(0).new_virtual_device();
   const Tensor scalar("scalar", HostArray({f32, {}})), empty("empty", HostArray({f32, {0, 3}}));
@@ -143,7 +143,7 @@ TEST_P(MergingTest, EmptyAndScalarTensorsMove) {
   }
 }
 
-// D7, D8: transfer and consumer are one submission: another thread's load cannot come between
+// D7, D8: transfer and consumer are one submission: a load of another thread cannot come between
 TEST_P(MergingTest, MergesOfTwoThreadsDoNotMix) {
   const Device other = backend.physical_device(0).new_virtual_device();
   constexpr int rounds = 2000;
@@ -170,8 +170,8 @@ TEST_P(MergingTest, MergesOfTwoThreadsDoNotMix) {
   EXPECT_EQ(other.statistics().merges_streamed, static_cast<std::uint64_t>(rounds));
 }
 
-// D6, D7, D8: loads, merges and consumers that several threads submit to one device: whoever is
-// accepted reads one tensor, whole, and it is the one that it expects
+// D6, D7, D8: loads, merges and consumers that several threads submit to one device: every accepted
+// consumer reads the complete expected tensor
 TEST_P(MergingTest, LoadsAndConsumersOfSeveralThreadsDoNotMix) {
   const Device other = backend.physical_device(0).new_virtual_device();
   constexpr int rounds = 200;
@@ -216,8 +216,8 @@ TEST_P(MergingTest, LoadsAndConsumersOfSeveralThreadsDoNotMix) {
   EXPECT_THAT(last.context().read<float>(seen), Each(1));
 }
 
-// D8: a refused merge changes nothing: what was loaded before stays, and an empty buffer empty;
-// what a merge brought goes with its consumer
+// D8: a refused merge has no side effects: loaded values stay, and an empty buffer stays empty;
+// values from a merge are dropped with its consumer
 TEST_P(MergingTest, RefusedMergesTakeNothing) {
   const Device other = backend.physical_device(0).new_virtual_device();
   const Tensor g("g", f32, {2});
@@ -250,11 +250,11 @@ TEST_P(MergingTest, RefusedMergesTakeNothing) {
   EXPECT_THAT(consumer.context().read<float>(g), ElementsAre(13, 13));
   refused_schedule();
   EXPECT_EQ(other.statistics().merges_streamed, 2u);
-  other.await();  // never failed
+  other.await();  // did not fail
 }
 
-// D6, D8: what was loaded is there for every consumer until the next load; what a merge brings is
-// for its own consumer alone, and takes the place of what was loaded
+// D6, D8: loaded values serve every consumer until the next load; values from a merge serve only
+// its own consumer, and replace the loaded values
 TEST_P(MergingTest, LoadsStayAndWhatAMergeBringsDoesNot) {
   const Device other = backend.physical_device(0).new_virtual_device();
   const Tensor g("g", f32, {2});
@@ -276,8 +276,8 @@ TEST_P(MergingTest, LoadsStayAndWhatAMergeBringsDoesNot) {
   }
 }
 
-// D6: a buffer that the consumer writes is not streamed to it, whoever asks and wherever in it the
-// bytes lie; the outcome and the counters say so
+// D6: a buffer that the consumer writes is copied, not streamed, in any call and for any overlap of
+// the bytes; outcome and counters show the copy
 TEST_P(MergingTest, WhatTheConsumerWritesIsCopied) {
   const Tensor t("t", f32, {8});
   Index i;
@@ -310,7 +310,7 @@ TEST_P(MergingTest, WhatTheConsumerWritesIsCopied) {
       consumer.schedule();
     });
   }
-  // Beside it nothing has to be copied.
+  // Adjacent bytes need no copy.
   const Tensor half("half", f32, {4});
   Program turn_half("turn_half");
   turn_half << (half(i) = merge(half)(3 - i));
@@ -325,7 +325,7 @@ TEST_P(MergingTest, WhatTheConsumerWritesIsCopied) {
   EXPECT_EQ(device.statistics().merges_copied, copied);
 }
 
-// D7: a load that was cancelled leaves nothing to read, and its consumer says what it misses
+// D7: a cancelled load leaves no values, and its consumer's error names the missing values
 TEST_P(MergingTest, ConsumersOfALoadThatDidNotRunAreRefused) {
   const Device other = backend.physical_device(0).new_virtual_device();
   const Tensor g("g", f32, {2});
@@ -340,7 +340,7 @@ TEST_P(MergingTest, ConsumersOfALoadThatDidNotRunAreRefused) {
   other.cancel_pending();
   ScheduleOptions contained;
   contained.contain = true;
-  // Whether it is known yet or not.
+  // The cancellation may or may not be known yet.
   Status status;
   Event event;
   const Status at_the_call = failure([&] { event = consumer.schedule({}, contained); });
@@ -349,13 +349,14 @@ TEST_P(MergingTest, ConsumersOfALoadThatDidNotRunAreRefused) {
   EXPECT_EQ(loaded.wait().code(), ErrorCode::cancelled);
   EXPECT_THAT(text(status), AllOf(HasSubstr("'add'"), HasSubstr("'g'"), HasSubstr("merge buffer")));
   EXPECT_THAT(text(failure([&] { consumer.schedule(); })), HasSubstr("none"));
-  consumer.context().write(g, std::vector<float>(2));  // which the consumer should have written
+  // the values that the consumer failed to write
+  consumer.context().write(g, std::vector<float>(2));
   EXPECT_TRUE(merge(consumer, source.context(), MergeMode::copy).wait().ok());
   EXPECT_THAT(consumer.context().read<float>(g), ElementsAre(5, 5));
 }
 
-// J8, D12: code is compiled for separate arrays: two tensors over bytes that it writes are refused
-// when it is linked, by name; what is only read may be shared
+// J8, D12: code is compiled for separate arrays: a link refuses, by name, two tensors that overlap
+// in written bytes; read-only bytes may be shared
 TEST_P(MergingTest, OverlappingTensorsThatAreWrittenAreRefused) {
   const Tensor x("x", f32, {6}), y("y", f32, {6}), z("z", f32, {6});
   Index i;

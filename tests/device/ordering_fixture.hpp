@@ -1,4 +1,4 @@
-// Two devices over one memory, of which the first one can be held up.
+// Two devices over one memory, with a gate to block a device.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace heddle {
 
-/// Work on two devices over one memory. The first one is held up, so that what comes after it can
-/// only be right by waiting.
+/// Work on two devices over one memory. Tests block the first device: later work on the second
+/// device gives correct values only by waiting.
 class OrderingTest : public Conformance {
  protected:
   OrderingTest() {
     device.await();
     other.await();
   }
-  /// It has been used, so that no first values come before what follows.
+  /// A buffer that was used before, which excludes zeroing from the test.
   Buffer used_buffer(const Device& on) const { return used_buffer(on, t.type()); }
   static Buffer used_buffer(const Device& on, const ArrayType& type) {
     const std::vector<float> zeros(static_cast<std::size_t>(*type.num_elements()));

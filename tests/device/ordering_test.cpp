@@ -1,4 +1,4 @@
-// Order between devices without a word about it: each kind of use that comes after one elsewhere.
+// Automatic order between devices: each kind of use after a use on another device.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -54,7 +54,7 @@ TEST_P(OrderingTest, ReadsComeAfterWrites) {
   EXPECT_THAT(values, Each(3));
 }
 
-// D9: write after read, and after write; the readers need not end well
+// D9: write after read, and after write; the order holds even if the readers fail
 TEST_P(OrderingTest, WritesComeAfterReadsAndWrites) {
   const Routine writer = filler(other, view, 7);
   const Routine fives = filler(device, view, 5);
@@ -84,7 +84,7 @@ TEST_P(OrderingTest, WritesComeAfterReadsAndWrites) {
   EXPECT_TRUE(last.wait().ok());
 }
 
-// D9: bytes that no two share need no order
+// D9: uses of disjoint bytes need no order
 TEST_P(OrderingTest, OtherBytesAreNotWaitedFor) {
   const ArrayType half{f32, {2}};
   const BufferView low(buffer, half, 0), high(buffer, half, 8);
@@ -97,7 +97,7 @@ TEST_P(OrderingTest, OtherBytesAreNotWaitedFor) {
   EXPECT_THAT(read(other, view), testing::ElementsAre(1, 1, 2, 2));
 }
 
-// D9: what was not written is refused by name, on each device, until it is written
+// D9: reads of memory whose write failed are refused by name, on every device, until a new write
 TEST_P(OrderingTest, WhatWasNotWrittenIsRefused) {
   const Routine writer = filler(device, view, 3), reader = adder(other, view, 1);
   const Routine own = adder(device, view, 1);
@@ -117,8 +117,8 @@ TEST_P(OrderingTest, WhatWasNotWrittenIsRefused) {
   EXPECT_THAT(read(device, view), Each(4));
 }
 
-// D9: so is what writes only a part of it, and reads nothing, in words of its own; byte ranges mend
-// it too
+// D9: partial writes without reads are refused too, with their own message; writes by byte range
+// also restore the memory
 TEST_P(OrderingTest, PartsOfWhatWasNotWrittenAreRefused) {
   const Routine writer = filler(device, view, 3), own = adder(device, view, 1);
   const Index low(2);
@@ -153,7 +153,7 @@ TEST_P(OrderingTest, PartsOfWhatWasNotWrittenAreRefused) {
   EXPECT_THAT(read(device, view), testing::ElementsAre(2, 5, 2, 5));
 }
 
-// D9: two hosts that schedule on two devices at once give one order or the other
+// D9: two hosts that schedule on two devices at once run in one order or the reverse
 TEST_P(OrderingTest, HostsAtOnceGiveOneOrder) {
   const Buffer second = used_buffer(other);
   const BufferView there = whole(second, t.type());
@@ -190,11 +190,11 @@ class HostOrderingTest : public OrderingTest {
 };
 HEDDLE_CONFORMANCE_SUITE(HostOrderingTest);
 
-// D9: host storage is memory like any other: each kind of use comes after one elsewhere
+// D9: host storage is ordered like device memory: each kind of use waits for uses on other devices
 TEST_P(HostOrderingTest, StorageIsOrderedToo) {
   struct Case {
     std::function<Event()> first, second;
-    float before, after;  ///< in the storage, and what the second leaves where it goes
+    float before, after;  ///< values in the storage, and the second use's result
     bool is_storage;
   };
   const auto up = [&](const Context& of) { return [&] { return of.from_host(h).event; }; };
@@ -216,7 +216,7 @@ TEST_P(HostOrderingTest, StorageIsOrderedToo) {
   EXPECT_THAT(mine.read<float>(h)[0], 8);
 }
 
-// D9, D4: linking, which takes what is there, comes after what is being written
+// D9, D4: linking, which reads initial values, waits for pending writes
 TEST_P(HostOrderingTest, LinksTakeWhatWasBeingWritten) {
   mine.write(h, std::vector<float>(4, 8));
   hold(device);
@@ -229,7 +229,8 @@ TEST_P(HostOrderingTest, LinksTakeWhatWasBeingWritten) {
   host.join();
 }
 
-// D9: what a transfer did not write is refused by name, until it is written anew, by the host too
+// D9: host storage whose transfer failed is refused by name, until the transfer or the host writes
+// again
 TEST_P(HostOrderingTest, StorageThatWasNotWrittenIsRefused) {
   const auto fail = [&] {
     hold(device);
@@ -253,7 +254,7 @@ TEST_P(HostOrderingTest, StorageThatWasNotWrittenIsRefused) {
   for (const auto& read : readers) EXPECT_TRUE(failure(read).ok());
 }
 
-// D4: what devices read in place is written by no tensor, while it is
+// D4: host storage that devices read in place refuses writes of any tensor meanwhile
 TEST_P(HostOrderingTest, StorageOfConstantsIsNotWritten) {
   const Tensor c("c", storage, MemoryMode::hosted_constant), y("y", f32, {4});
   Index i;
@@ -270,7 +271,7 @@ TEST_P(HostOrderingTest, StorageOfConstantsIsNotWritten) {
   EXPECT_TRUE(mine.to_host(h).event.wait().ok());
 }
 
-// D9: with sync manual the order is the caller's
+// D9: with sync manual the caller provides the order
 TEST_P(OrderingTest, ManualWaitsForNothing) {
   BackendOptions options;
   options.name = GetParam();
@@ -288,7 +289,7 @@ TEST_P(OrderingTest, ManualWaitsForNothing) {
   EXPECT_TRUE(held.wait().ok());
 }
 
-// D9: manual for one schedule or one transfer: that one waits for nothing, others do
+// D9: manual for one schedule or one transfer: only that call does not wait
 TEST_P(OrderingTest, OneMayBeManual) {
   const Buffer spare = Buffer::allocate(other, t.type());
   const Routine writer = filler(device, view, 3), reader = adder(other, view, 1);
@@ -314,7 +315,7 @@ TEST_P(OrderingTest, OneMayBeManual) {
               AllOf(HasSubstr("'add'"), HasSubstr("sync is 9")));
 }
 
-// D9: or automatic, where others are manual
+// D9: automatic for one call, where the default is manual
 TEST_P(OrderingTest, OneMayBeAutomatic) {
   BackendOptions options;
   options.name = GetParam();

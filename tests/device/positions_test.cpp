@@ -1,5 +1,5 @@
-// Computed positions on every backend: reads stay inside, writes outside are left out, and those
-// to one element happen in their order.
+// Computed positions on every backend: reads clamp to the axis, writes outside are dropped, and
+// writes to one element keep their order.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -15,7 +15,7 @@ using testing::ElementsAre;
 
 class PositionsTest : public Conformance {
  protected:
-  /// A routine of the program in a context that holds these positions.
+  /// A routine of the program in a context with these positions.
   template <class T>
   Routine with_rows(const Program& program, const Tensor& rows, const std::vector<T>& values) {
     const Routine made = Context(device).link(backend.compile(program));
@@ -30,7 +30,7 @@ class PositionsTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(PositionsTest);
 
-// J13, B3: rows by number; beyond the ends it is the first and the last
+// J13, B3: rows by number; positions beyond the ends read the first or last row
 TEST_P(PositionsTest, ReadsOutsideAreOfTheNearestElement) {
   const Tensor rows("rows", i32, {6}), x("x", f32, {4, 33}), y("y", f32, {6, 33});
   Index i, k;
@@ -49,7 +49,7 @@ TEST_P(PositionsTest, ReadsOutsideAreOfTheNearestElement) {
   }
 }
 
-// J13: u64 is never negative; small types end where their axis does not
+// J13: u64 is never negative; small types may be too small for the axis
 TEST_P(PositionsTest, PositionsHaveAnyIntegerType) {
   const Tensor x("x", f32, {300}), wide("wide", u64, {3}), narrow("narrow", u8, {3}),
       low("low", i8, {3}), a("a", f32, {3}), b("b", f32, {3}), c("c", f32, {3});
@@ -67,7 +67,7 @@ TEST_P(PositionsTest, PositionsHaveAnyIntegerType) {
   EXPECT_THAT(run.context().read<float>(c), ElementsAre(0.5F, 127.5F, 0.5F));
 }
 
-// J13: sums at repeated rows are taken in the order of iterations: rounding tells
+// J13: sums at repeated rows are taken in the order of iterations, which rounding makes visible
 TEST_P(PositionsTest, WritesToOneElementKeepTheirOrder) {
   constexpr std::size_t count = 1000, width = 17;
   const Tensor rows("rows", i64, {count}), x("x", f32, {count, width}),
@@ -96,7 +96,7 @@ TEST_P(PositionsTest, WritesToOneElementKeepTheirOrder) {
   EXPECT_EQ(run.context().read<float>(last), wanted_last);
 }
 
-// J13, D2: what no position names keeps its value, and begins as zero
+// J13, D2: elements at no written position keep their values, and start as zero
 TEST_P(PositionsTest, ElementsThatNothingNamesStay) {
   const Tensor rows("rows", i32, {3}), x("x", f32, {3}), y("y", f32, {5}), most("most", f32, {5}),
       times("times", f32, {5});
@@ -112,7 +112,7 @@ TEST_P(PositionsTest, ElementsThatNothingNamesStay) {
   EXPECT_THAT(run.context().read<float>(times), ElementsAre(10, 40, 10, 20, 10));
 }
 
-// J13: a window stays together: read, it moves inside; written, it is left out whole
+// J13: a window is treated as a whole: reads shift the window inside; writes drop the whole window
 TEST_P(PositionsTest, WindowsStayTogether) {
   const Tensor start("start", i32, {}), x("x", f32, {8}), read("read", f32, {3}),
       written("written", f32, {8});
@@ -130,7 +130,7 @@ TEST_P(PositionsTest, WindowsStayTogether) {
   EXPECT_THAT(run.context().read<float>(written), ElementsAre(0, 0, 0, 0, 0, 5.5F, 6.5F, 7.5F));
 }
 
-// J13: axes without elements: nothing is written to them, and nothing runs over them
+// J13: axes without elements: writes have no effect, and loops over them have no iterations
 TEST_P(PositionsTest, EmptyAxesHoldNothing) {
   const Tensor rows("rows", i32, {3}), x("x", f32, {3}), none("none", f32, {0}),
       no_rows("no_rows", i32, {0}), y("y", f32, {3});
@@ -143,7 +143,7 @@ TEST_P(PositionsTest, EmptyAxesHoldNothing) {
   EXPECT_THAT(run.context().read<float>(y), ElementsAre(3, 2, 1));
 }
 
-// J13: what the statement reads at positions may be what it writes: earlier iterations show
+// J13: a statement may read at positions the tensor it writes: earlier iterations are visible
 TEST_P(PositionsTest, InPlaceReadsSeeEarlierWrites) {
   const Tensor parent("parent", i32, {5}), depth("depth", i32, {5});
   Index i;

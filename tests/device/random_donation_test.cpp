@@ -1,4 +1,4 @@
-// Donation by several threads at random.
+// Random donation by several threads.
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -20,7 +20,7 @@ const ArrayType small_type{f32, {64}};
 
 BufferView whole(const Buffer& buffer) { return BufferView(buffer, small_type); }
 
-/// A buffer that threads use and give to each other.
+/// A buffer that threads use, and donate among themselves.
 class Shared {
  public:
   void put(Buffer buffer) {
@@ -43,7 +43,7 @@ class RandomDonationTest : public Conformance {
     for (Shared& each : shared) each.put(Buffer::allocate(device, small_type).donate());
   }
 
-  /// What one of the threads does.
+  /// The body of a thread.
   void use_and_donate(unsigned seed) {
     std::mt19937 random(seed);
     const Device mine = backend.physical_device(0).new_virtual_device();
@@ -53,7 +53,7 @@ class RandomDonationTest : public Conformance {
       Shared& from = shared[random() % shared.size()];
       const auto values = std::make_shared<std::vector<float>>(64, static_cast<float>(seed));
       const auto bytes = std::as_writable_bytes(std::span(*values));
-      // A new owner changes what it has and gives it on: whoever reads comes after the change.
+      // The new owner changes the values and donates the buffer: later reads come after the change.
       const Status status = failure([&] {
         switch (random() % 4) {
           case 0: {
@@ -92,7 +92,7 @@ class RandomDonationTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(RandomDonationTest);
 
-// D17, S2: threads that use, copy, donate and drop at random never see a foreign or a torn value
+// D17, S2: threads that use, copy, donate and drop at random never read foreign or torn values
 TEST_P(RandomDonationTest, ThreadsSeeNoForeignValue) {
   {
     std::vector<std::jthread> threads;

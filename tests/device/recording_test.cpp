@@ -1,5 +1,4 @@
-// What recordings refuse as they are recorded, how runs that are refused name the call, and what
-// runs leave.
+// Refusals while recording, the call's name in refused runs, and values after runs.
 #include <functional>
 
 #include "tests/device/backends.hpp"
@@ -12,7 +11,8 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Two devices that have `t`, with a routine that adds one to it and one that adds another's.
+/// Two devices that have `t`, with a routine that adds one to `t` and a routine that adds the
+/// peer's `t`.
 class RecordingTest : public Conformance {
  protected:
   [[nodiscard]] Context holding(const Device& on) const {
@@ -39,7 +39,7 @@ class RecordingTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(RecordingTest);
 
-// D17, D9: memory that was donated is refused by the call that would record it, whatever that is
+// D17, D9: any call that would record donated memory is refused
 TEST_P(RecordingTest, DonatedMemoryIsRefused) {
   const Routine gathers = mine.link(gather), gathers_there = its.link(gather);
   const Call prepared = here.prepare();
@@ -78,7 +78,7 @@ TEST_P(RecordingTest, DonatedMemoryIsRefused) {
   EXPECT_EQ(recording.finish().num_recorded(), 0u);
 }
 
-// D17: memory that is promised is there by the time of a run, or refused by it
+// D17: promised memory exists by the time of a run, or the run is refused
 TEST_P(RecordingTest, PromisedMemoryIsTaken) {
   const Tensor next("next", f32, {4});
   const Index i;
@@ -97,7 +97,7 @@ TEST_P(RecordingTest, PromisedMemoryIsTaken) {
   EXPECT_THAT(uses.context().read<float>(next), Each(2));
 }
 
-// D17, D9: a run that is refused names the call, in one task and in several
+// D17, D9: a refused run names the call, in one task and in several
 TEST_P(RecordingTest, RefusedRunsNameTheCall) {
   const Tensor u("u", f32, {4});
   const Index i;
@@ -140,8 +140,8 @@ TEST_P(RecordingTest, RefusedRunsNameTheCall) {
               AllOf(HasSubstr("'copies'"), HasSubstr("copy of 't'"), HasSubstr("donated")));
 }
 
-// D9, D19: what a replay reads and then overwrites is not missing, though a write that was under
-// way when it was run, by hand not before it, ends badly
+// D9, D19: memory that a replay reads and then overwrites counts as written, even when a write in
+// progress at the start of the run, which manual order did not wait for, fails
 TEST_P(RecordingTest, WhatRunsOverwriteIsNotMissing) {
   BackendOptions options;
   options.name = GetParam();
@@ -171,7 +171,7 @@ TEST_P(RecordingTest, WhatRunsOverwriteIsNotMissing) {
   EXPECT_EQ(fails.wait().code(), ErrorCode::device_failed);
   for (const Event& each : ends) throw_if_failed(each.wait());
   ScheduleOptions automatic;
-  automatic.sync = Sync::automatic;  // refuses what reads memory that was not written
+  automatic.sync = Sync::automatic;  // refuses reads of memory that was not written
   throw_if_failed(changes.schedule({}, automatic).wait());
   EXPECT_EQ(changes.context().read<float>(t)[0], 6.0f);
 }

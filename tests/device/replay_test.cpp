@@ -1,5 +1,5 @@
-// Replays: what was recorded gives the values of the same calls one by one, as few tasks; and is
-// submitted whole or refused.
+// Replays: a replay gives the values of the same calls made one by one, in few tasks; and is
+// submitted completely or refused.
 #include <chrono>
 #include <functional>
 #include <numeric>
@@ -73,7 +73,7 @@ void expect_ok(const std::vector<Event>& events) {
   for (const Event& each : events) EXPECT_TRUE(each.wait().ok()) << each.status().to_string();
 }
 
-// D9: what one device does by itself is one task
+// D9: consecutive calls on one device become one task
 TEST_P(ReplayTest, CallsOfOneDeviceAreOneTask) {
   const Party a = party(device), b = party(device);
   Recording recording("step");
@@ -91,7 +91,7 @@ TEST_P(ReplayTest, CallsOfOneDeviceAreOneTask) {
   EXPECT_TRUE(Recording("nothing").finish().run().empty());
 }
 
-// D9: in a replay the order is that of the recording, also where it is the caller's elsewhere
+// D9: a replay has the order of its recording, even under manual order
 TEST_P(ReplayTest, WaitsInsideAreItsOwn) {
   for (const Sync sync : {Sync::automatic, Sync::manual}) {
     BackendOptions options;
@@ -106,7 +106,7 @@ TEST_P(ReplayTest, WaitsInsideAreItsOwn) {
     recording.schedule(b.routines[1]);
     recording.merge(a.routines[3], b.context(), MergeMode::stream);
     recording.merge(a.routines[3], b.context(), MergeMode::copy);
-    recording.schedule(b.routines[0]);  // comes after the reads of x there
+    recording.schedule(b.routines[0]);  // comes after the reads of x on that device
     const Replay replay = recording.finish();
     EXPECT_EQ(replay.num_tasks(), 5u) << replay.to_string();
     hold(a.device);
@@ -124,7 +124,7 @@ TEST_P(ReplayTest, WaitsInsideAreItsOwn) {
   }
 }
 
-// D9: at its edges a replay waits as its calls would, and others wait for it
+// D9: at its edges a replay waits like its calls, and other work waits for the replay
 TEST_P(ReplayTest, EdgesWaitForOthers) {
   const Party a = party(device), b = party(other);
   Recording recording;
@@ -150,7 +150,7 @@ TEST_P(ReplayTest, EdgesWaitForOthers) {
   expect_ok(after);
 }
 
-// D9: static indices that were left open are bound by each run; cells are read by it
+// D9: each run binds the open static indices, and reads cells
 TEST_P(ReplayTest, RunsBindWhatWasLeftOpen) {
   const StaticIndex row("row", 4), column("column", 8);
   const Tensor t("t", f32, {4, 8});
@@ -192,7 +192,7 @@ TEST_P(ReplayTest, RunsBindWhatWasLeftOpen) {
   EXPECT_EQ(put.context().read<float>(t), values) << "refused runs do nothing";
 }
 
-// D17: a replay is refused, whole, once a buffer of it was donated or a context finalised
+// D17: a replay is refused completely once a buffer of it was donated or a context finalised
 TEST_P(ReplayTest, RefusedOnceItsMemoryIsGone) {
   const Party a = party(device), b = party(other);
   Recording recording("whole");
@@ -222,11 +222,11 @@ TEST_P(ReplayTest, RefusedOnceItsMemoryIsGone) {
               AllOf(HasSubstr(device.name()), HasSubstr("finalised")));
 }
 
-// D17: no donation falls between the tasks of a run
+// D17: no donation happens between the tasks of a run
 TEST_P(ReplayTest, NothingIsDonatedWhileARunIsSubmitted) {
   BackendOptions options;
   options.name = GetParam();
-  if (GetParam().starts_with("sync_")) return;  // waits for no room
+  if (GetParam().starts_with("sync_")) return;  // never waits for room
   options.scheduling.device.queue_size = 2;
   const Backend small = Backend::open(options);
   const Party a = party(small.physical_device(0).new_virtual_device());
@@ -256,7 +256,8 @@ TEST_P(ReplayTest, NothingIsDonatedWhileARunIsSubmitted) {
   static_cast<void>(used.donate());
 }
 
-// S10: what fails is named with its replay; what comes after it does not run; recover() mends it
+// S10: a failure is reported with its replay's name; calls after the failure do not run; recover()
+// restores the device
 TEST_P(ReplayTest, FailuresNameCallAndReplay) {
   const Party a = party(device), b = party(other);
   Recording recording("broken");
@@ -287,7 +288,7 @@ TEST_P(ReplayTest, FailuresNameCallAndReplay) {
   EXPECT_EQ(b.read(x), a.read(x));
 }
 
-// S4: where a queue is full and its policy refuses, it is told how much of the run there is
+// S4: with a full queue and a refusing policy, the error reports the run's progress
 TEST_P(ReplayTest, FullQueuesAreTold) {
   BackendOptions options;
   options.name = GetParam();
@@ -329,7 +330,7 @@ TEST_P(ReplayTest, ThreadsRecordAtOnce) {
   EXPECT_THAT(a.read(z), Each(300));
 }
 
-// D2, D13: handles go while what was submitted waits; a replay keeps what it needs
+// D2, D13: handles may be dropped while submitted work waits; a replay keeps its resources
 TEST_P(ReplayTest, HandlesMayGoMeanwhile) {
   std::vector<Event> ends;
   std::vector<float> found;
@@ -354,7 +355,7 @@ TEST_P(ReplayTest, HandlesMayGoMeanwhile) {
   EXPECT_EQ(found[3], 4);
 }
 
-// D9, D10: the bits of the same calls one by one, for any calls on any devices
+// D9, D10: results have the bits of the same calls made one by one, for any calls on any devices
 TEST_P(ReplayTest, SameBitsAsOneByOne) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     std::mt19937_64 random(seed);

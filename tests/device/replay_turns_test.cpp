@@ -1,4 +1,4 @@
-// Host threads that run one replay at once.
+// Host threads that run one replay at the same time.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -11,7 +11,7 @@ namespace {
 
 using testing::Each;
 
-/// Two devices: one increments a counter, the other adds up what it finds there.
+/// Two devices: one increments a counter, the second adds the counter's value to a sum.
 class ReplayTurnsTest : public Conformance {
  protected:
   struct Parties {
@@ -39,7 +39,7 @@ class ReplayTurnsTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(ReplayTurnsTest);
 
-// D19: host threads that run one replay follow each other, run by run
+// D19: runs of one replay by several host threads do not interleave
 TEST_P(ReplayTurnsTest, RunsOfThreadsAreWhole) {
   const Parties both = parties(backend);
   constexpr int threads = 3, runs = 200;
@@ -50,11 +50,11 @@ TEST_P(ReplayTurnsTest, RunsOfThreadsAreWhole) {
     });
   }
   for (std::thread& each : hosts) each.join();
-  // In the k-th run: 2 k + 1.
+  // The k-th run adds 2 k + 1.
   EXPECT_THAT(both.adding.context().read<std::int64_t>(sum), Each(threads * runs * threads * runs));
 }
 
-// S4, D19: where another thread's turn waits for room, a run waits for its own until its deadline
+// S4, D19: while another thread's turn waits for room, a run waits for its turn until its deadline
 TEST_P(ReplayTurnsTest, TurnsHaveTheDeadlineOfFullQueues) {
   if (GetParam().starts_with("sync_")) return;  // never full
   BackendOptions options;
@@ -66,7 +66,7 @@ TEST_P(ReplayTurnsTest, TurnsHaveTheDeadlineOfFullQueues) {
   both.other.wait(opened);
   both.other.wait(opened);
   std::thread blocked([&] { both.replay.run(); });
-  for (int k = 0; k < 2; ++k) {  // if the first one's turn was before that thread's
+  for (int k = 0; k < 2; ++k) {  // in case the first run's turn came before the thread's
     ReplayOptions soon{.full = sched::FullPolicy::deadline};
     soon.deadline = Event::Clock::now() + std::chrono::milliseconds(20);
     EXPECT_EQ(failure([&] { both.replay.run({}, soon); }).code(), ErrorCode::deadline);
@@ -76,7 +76,8 @@ TEST_P(ReplayTurnsTest, TurnsHaveTheDeadlineOfFullQueues) {
   for (const Event& each : both.replay.run()) EXPECT_TRUE(each.wait().ok());
 }
 
-// S4, D19: so where devices have that policy; where one has none that waits, a run does not wait
+// S4, D19: the wait for a turn follows the devices' policy; with a policy that never waits, a run
+// does not wait
 TEST_P(ReplayTurnsTest, TurnsAreWaitedForAsDevicesWaitForRoom) {
   if (GetParam().starts_with("sync_")) return;  // never full
   for (const auto policy : {sched::FullPolicy::deadline, sched::FullPolicy::fail}) {
@@ -106,7 +107,7 @@ TEST_P(ReplayTurnsTest, TurnsAreWaitedForAsDevicesWaitForRoom) {
   }
 }
 
-// D16, D19: a context that is finalised while a run waits for room is the next run's affair
+// D16, D19: a context finalised while a run waits for room affects only the next run
 TEST_P(ReplayTurnsTest, RunsThatHaveBegunAreWhole) {
   if (GetParam().starts_with("sync_")) return;  // never full
   BackendOptions options;
@@ -127,7 +128,7 @@ TEST_P(ReplayTurnsTest, RunsThatHaveBegunAreWhole) {
   EXPECT_EQ(failure([&] { both.replay.run(); }).code(), ErrorCode::failed_precondition);
 }
 
-// D19: what is told to come after a failure is skipped, all of it, at any timing
+// D19: calls that come after a failure are skipped completely, at any timing
 TEST_P(ReplayTurnsTest, NothingOfARunFollowsAFailure) {
   const Parties both = parties(backend);
   const std::vector<std::int64_t> zeros(4);

@@ -1,4 +1,4 @@
-// Memory of buffers that are gone while tasks use it yet: who has it next, and what each finds.
+// Memory of destroyed buffers with pending tasks: the next owner, and the values seen by each.
 #include <algorithm>
 #include <chrono>
 #include <iterator>
@@ -19,7 +19,7 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-/// A device whose tasks wait until told to go on, the last of them reads a buffer that is gone.
+/// A device whose tasks wait until released; the last task reads a destroyed buffer.
 class ReusedMemoryTest : public Conformance {
  protected:
   ReusedMemoryTest() {
@@ -36,7 +36,7 @@ class ReusedMemoryTest : public Conformance {
     EXPECT_TRUE(view.from_host(device, bytes(values)).wait().ok());
     return view;
   }
-  /// One that the first routine fills, so that it gets no zeros before.
+  /// A tensor that the first routine fills, which makes zeroing unnecessary.
   Routine filler(const Device& on, float value) const {
     Tensor t("t", f32, {1000});
     t.set_mode(MemoryMode::on_device);
@@ -55,8 +55,8 @@ class ReusedMemoryTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(ReusedMemoryTest);
 
-// D2: memory of a buffer that is gone is taken at once by its own device, whose tasks use it yet,
-// however often, and each finds what it should
+// D2: memory of a destroyed buffer is reused at once by its own device, even with pending tasks and
+// repeatedly, and each task reads the expected values
 TEST_P(ReusedMemoryTest, IsTakenAtOnceByItsOwnDevice) {
   const std::uint64_t kept = device.statistics().bytes_cached;
   EXPECT_GE(kept, 4000u);
@@ -81,7 +81,7 @@ TEST_P(ReusedMemoryTest, IsTakenAtOnceByItsOwnDevice) {
   for (const auto& result : results) EXPECT_THAT(result, Each(1));
 }
 
-// D2: likewise that of tensors whose routine is gone, with launches in the queue
+// D2: likewise memory of tensors whose routine was destroyed, with launches in the queue
 TEST_P(ReusedMemoryTest, MemoryOfLaunchesIsTakenAtOnce) {
   static_cast<void>(filler(device, 5).schedule());
   EXPECT_EQ(device.statistics().bytes_in_use, 0u);
@@ -95,7 +95,7 @@ TEST_P(ReusedMemoryTest, MemoryOfLaunchesIsTakenAtOnce) {
   EXPECT_THAT(next.context().read<float>(next.context().tensors()[0]), Each(6));
 }
 
-// D2: another device that is the first to use such memory comes after what uses it yet
+// D2: a different device that uses the memory first waits for the pending uses
 TEST_P(ReusedMemoryTest, OtherDevicesComeAfterItsUses) {
   const Device other = backend.physical_device(0).new_virtual_device();
   const Routine fills = filler(device, 6);
@@ -113,7 +113,7 @@ TEST_P(ReusedMemoryTest, OtherDevicesComeAfterItsUses) {
   EXPECT_THAT(context.read<float>(context.tensors()[0]), Each(2));
 }
 
-// D2, S12: nor does it touch that before where its task is cancelled
+// D2, S12: a second device whose task is cancelled does not touch the memory early either
 TEST_P(ReusedMemoryTest, CancelledUsesOfOthersTouchNothingBefore) {
   const Device other = backend.physical_device(0).new_virtual_device();
   const BufferView view(Buffer::allocate(device, type), type);
@@ -130,7 +130,7 @@ TEST_P(ReusedMemoryTest, CancelledUsesOfOthersTouchNothingBefore) {
   EXPECT_THAT(values, Each(0));
 }
 
-// D2: what the tasks of a buffer that is gone should have written is missed by nobody
+// D2: failed writes to a destroyed buffer do not affect the next owner of the memory
 TEST_P(ReusedMemoryTest, FailuresOfFormerUsesConcernNobody) {
   sched::ExternalTimeline failing("failing");
   TransferOptions after;
@@ -154,7 +154,8 @@ TEST_P(ReusedMemoryTest, FailuresOfFormerUsesConcernNobody) {
   EXPECT_THAT(seen, Each(7));
 }
 
-// D2, D4: first values of host storage, which are put there by the call, harm no task
+// D2, D4: initial values of host storage, which the call itself writes, do not disturb pending
+// tasks
 TEST_P(ReusedMemoryTest, FirstValuesAtTheCallGetOtherMemory) {
   const Tensor t("t", HostArray::of({1000}, std::vector<float>(1000, 4)),
                  MemoryMode::hosted_nonconstant);
@@ -170,8 +171,8 @@ TEST_P(ReusedMemoryTest, FirstValuesAtTheCallGetOtherMemory) {
 }
 
 // D2, S4: a loop that links, schedules and drops, far ahead of its device, needs no more memory
-// than one that waits: a full queue is waited for, and where its calls fail instead, both reasons
-// are told
+// than a loop that waits: a full queue blocks, and where its calls fail instead, the error has both
+// reasons
 TEST_P(ReusedMemoryTest, LoopsAheadOfAFullQueueStayFlat) {
   open();
   EXPECT_TRUE(read.wait().ok());
@@ -217,7 +218,7 @@ TEST_P(ReusedMemoryTest, LoopsAheadOfAFullQueueStayFlat) {
   EXPECT_NO_THROW(Context(ahead).link(bounded.compile(p)).schedule());
 }
 
-// D2: what is kept goes back when it is asked for, with its last use
+// D2: trim returns cached memory after its last use
 TEST_P(ReusedMemoryTest, TrimmedMemoryGoesAfterItsUses) {
   EXPECT_GE(device.statistics().bytes_cached, 4000u);
   device.trim();
@@ -232,7 +233,7 @@ TEST_P(ReusedMemoryTest, TrimmedMemoryGoesAfterItsUses) {
   EXPECT_THAT(seen, Each(7));
 }
 
-/// Buffers that threads put where others find them, with the value that each is full of.
+/// Buffers that threads publish to each other, each filled with a known value.
 class RandomReuseTest : public Conformance {
  protected:
   struct Filled {
@@ -249,7 +250,7 @@ class RandomReuseTest : public Conformance {
     std::mt19937 random(seed);
     const Device mine = backend.physical_device(0).new_virtual_device();
     std::vector<Read> reads;
-    std::vector<std::shared_ptr<std::vector<float>>> sources;  // until they were read
+    std::vector<std::shared_ptr<std::vector<float>>> sources;  // kept until read
     for (unsigned round = 0; round < 300; ++round) {
       const ArrayType type{f32, {std::int64_t{100} << (4 * (random() % 3))}};
       const auto size = static_cast<std::size_t>(type.dims[0]);
@@ -286,8 +287,8 @@ class RandomReuseTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(RandomReuseTest);
 
-// D2, S2: whatever memory a buffer gets, whoever used it and uses it yet, each read finds what was
-// written to that buffer, or zeros
+// D2, S2: for any memory a buffer gets, with any earlier or pending uses, each read finds the
+// values written to that buffer, or zeros
 TEST_P(RandomReuseTest, EachBufferHasItsOwnValues) {
   std::vector<std::jthread> threads;
   for (unsigned k = 1; k <= 3; ++k) threads.emplace_back([this, k] { fill_and_read(k); });

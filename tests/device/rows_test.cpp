@@ -1,4 +1,4 @@
-// Order between devices where static indices choose the rows that routines touch.
+// Order between devices where static indices select the rows that routines touch.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-/// Rows of one matrix, each filled or grown by a routine whose static index says which.
+/// Rows of one matrix, filled or incremented by a routine whose static index selects the row.
 class RowsTest : public OrderingTest {
  protected:
   Routine filler(const Device& on) const { return link(on, "fill", rows(row, i) = Expr(1.0)); }
@@ -33,7 +33,7 @@ class RowsTest : public OrderingTest {
     return values;
   }
 
-  /// One that has failed, for tasks to come after.
+  /// A failed event for tasks to wait on.
   Event failure_of(const Device& on) const {
     const Event event =
         on.submit("fails", [] { return Status(ErrorCode::internal, "so"); }, {.contain = true});
@@ -48,8 +48,8 @@ class RowsTest : public OrderingTest {
 };
 HEDDLE_CONFORMANCE_SUITE(RowsTest);
 
-// D9, J6: rows that static indices choose are told apart: other rows wait for nothing, the same
-// does
+// D9, J6: rows selected by static indices are tracked separately: a task waits for tasks on the
+// same row, and not for tasks on other rows
 TEST_P(RowsTest, OtherRowsWaitForNothing) {
   const Routine here = filler(device), there = adder(other), part = halver(other);
   other.await();
@@ -67,7 +67,7 @@ TEST_P(RowsTest, OtherRowsWaitForNothing) {
   EXPECT_THAT(std::span(values).subspan(12, 4), Each(2));
 }
 
-// D9: far ahead of its device, and on both, each row has its order
+// D9: with many tasks queued ahead, on both devices, every row keeps its order
 TEST_P(RowsTest, ManyRowsAheadHaveTheirOrder) {
   const Routine fills = filler(device), adds = adder(other), more = adder(device);
   hold(device);
@@ -93,7 +93,8 @@ TEST_P(RowsTest, ManyRowsAheadHaveTheirOrder) {
   EXPECT_EQ(read_all(), expected);
 }
 
-// D9: what was not written of one row concerns no other, and writing that row mends it
+// D9: a failed write of one row affects only uses of that row, and a new write of the row restores
+// it
 TEST_P(RowsTest, RowsThatWereNotWrittenAreTheOnlyOnesRefused) {
   const Routine fills = filler(device), there = adder(other), own = adder(device);
   const Routine part = halver(other);
@@ -118,8 +119,8 @@ TEST_P(RowsTest, RowsThatWereNotWrittenAreTheOnlyOnesRefused) {
   EXPECT_THAT(std::span(values).subspan(20, 4), Each(2));
 }
 
-// D2, D16: memory that is to begin with zeros gets them, though a launch was refused before, for
-// which there was room already to note what it would touch
+// D2, D16: new memory gets its zeros even after a refused launch that had already reserved room for
+// its hazard records
 TEST_P(RowsTest, RefusedLaunchesLeaveNoRoomForPlainOnes) {
   const Tensor twice("twice", rows.type().dtype, rows.type().dims);
   Program doubles("doubles");
@@ -139,7 +140,7 @@ TEST_P(RowsTest, RefusedLaunchesLeaveNoRoomForPlainOnes) {
   EXPECT_EQ(run.context().read<float>(twice), expected);
 }
 
-// D9: rows that were written stay so, however many there are; only the one that was not is refused
+// D9: written rows stay valid, however many there are; only reads of the missing row are refused
 TEST_P(RowsTest, OneOfManyRowsMayBeMissing) {
   const Routine fills = filler(device), own = adder(device);
   hold(device);
@@ -154,7 +155,7 @@ TEST_P(RowsTest, OneOfManyRowsMayBeMissing) {
   EXPECT_TRUE(own.schedule({50}).wait().ok());
 }
 
-// D9, D12: a merge that borrows another row than the one that is written next stays as it is
+// D9, D12: a borrowed row is copied only for writers of that row
 TEST_P(RowsTest, BorrowedRowsAreCopiedForWritersOfThemAlone) {
   const ArrayType type{f32, {4}};
   const Tensor sum("sum", f32, {4}), given("given", f32, {4});

@@ -1,4 +1,4 @@
-// What the scheduler offers, through Backend: queues, sites, snapshots, watchdog.
+// Scheduler features through Backend: queues, sites, snapshots, watchdog.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -33,7 +33,7 @@ class SchedulingTest : public testing::TestWithParam<std::string> {
 };
 HEDDLE_CONFORMANCE_SUITE(SchedulingTest);
 
-// S4: the policy of a full queue, and its length, for schedules and transfers, set per backend
+// S4: policy of a full queue, and queue length, for schedules and transfers, set per backend
 TEST_P(SchedulingTest, FullQueuesDoAsTheBackendSays) {
   SchedulerOptions scheduler;
   scheduler.device.queue_size = 4;
@@ -58,7 +58,7 @@ TEST_P(SchedulingTest, FullQueuesDoAsTheBackendSays) {
     EXPECT_EQ(refused.code(), ErrorCode::exhausted);
     EXPECT_THAT(text(refused), AllOf(HasSubstr(device.name()), HasSubstr("4 tasks")));
   }
-  // One call may ask for another policy than its backend's.
+  // A call may override its backend's policy.
   ScheduleOptions patient;
   patient.full = sched::FullPolicy::deadline;
   patient.deadline = Event::Clock::now() + 20ms;
@@ -82,7 +82,7 @@ TEST_P(SchedulingTest, FullQueuesDoAsTheBackendSays) {
   EXPECT_THAT(run.context().read<std::int32_t>(x), ElementsAre(4, 4));
 }
 
-// S10: failures name the line that submitted, where the backend records that
+// S10: failures name the line that submitted, where the backend records sites
 TEST_P(SchedulingTest, FailuresNameTheirSiteWhereTheBackendRecordsIt) {
   SchedulerOptions scheduler;
   for (const bool recorded : {false, true}) {
@@ -93,7 +93,7 @@ TEST_P(SchedulingTest, FailuresNameTheirSiteWhereTheBackendRecordsIt) {
     EXPECT_THAT(said, HasSubstr("cable"));
     EXPECT_EQ(said.find("scheduling_test.cpp") != std::string::npos, recorded) << said;
   }
-  // The line that schedules, not one of heddle's.
+  // The recorded line is the caller's, not a line of heddle.
   scheduler.device.record_sites = true;
   const Backend backend = open(scheduler);
   const Device device = backend.physical_device(0).new_virtual_device();
@@ -110,7 +110,8 @@ TEST_P(SchedulingTest, FailuresNameTheirSiteWhereTheBackendRecordsIt) {
   EXPECT_THAT(text(failed.wait()), AllOf(HasSubstr("'count'"), HasSubstr(here)));
 }
 
-// S17: snapshots of a backend's devices: what waits, for what, and who has to end it
+// S17: snapshots of a backend's devices: waiting tasks, their events, and the devices that end the
+// waits
 TEST_P(SchedulingTest, SnapshotsNameWhatDevicesWaitFor) {
   const Backend backend = open({});
   const Device device = backend.physical_device(0).new_virtual_device();
@@ -124,7 +125,7 @@ TEST_P(SchedulingTest, SnapshotsNameWhatDevicesWaitFor) {
   run.schedule();
   std::vector<sched::Snapshot> all;
   const auto until = std::chrono::steady_clock::now() + 10s;
-  do {  // a worker needs a moment to get there
+  do {  // a worker needs a moment to start waiting
     all = backend.snapshot();
   } while (all.size() == 1 && all[0].signaller.empty() && std::chrono::steady_clock::now() < until);
   ASSERT_EQ(all.size(), 1u);
@@ -137,7 +138,7 @@ TEST_P(SchedulingTest, SnapshotsNameWhatDevicesWaitFor) {
   EXPECT_EQ(backend.snapshot()[0].counters.done, device.timeline().counters().done);
 }
 
-// S17: a watchdog, asked for when the backend is opened, tells of a wait that takes too long
+// S17: a watchdog, requested when the backend is opened, reports waits that take too long
 TEST_P(SchedulingTest, WatchdogsReportWaitsThatTakeTooLong) {
   std::mutex mutex;
   std::vector<sched::Snapshot> told;
@@ -168,7 +169,7 @@ TEST_P(SchedulingTest, WatchdogsReportWaitsThatTakeTooLong) {
   EXPECT_THAT(overdue->signaller, HasSubstr("'sensor'"));
 }
 
-// Bad input: what no scheduler takes is told at opening
+// Bad input: options that no scheduler accepts are refused at opening
 TEST_P(SchedulingTest, ImpossibleOptionsAreRefused) {
   SchedulerOptions none, never, full;
   none.workers = 0;

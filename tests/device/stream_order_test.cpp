@@ -1,5 +1,5 @@
-// What a merge buffer borrows is copied before it is written: consumers find the values that there
-// were when it was loaded.
+// Memory borrowed by a merge buffer is copied before a write: consumers read the values from the
+// time of the load.
 #include <chrono>
 #include <functional>
 
@@ -13,7 +13,7 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-/// A source on one device, a consumer on another.
+/// A source on the first device, a consumer on the second.
 class StreamOrderTest : public Conformance {
  protected:
   StreamOrderTest() { fresh(); }
@@ -34,14 +34,14 @@ class StreamOrderTest : public Conformance {
   void load() const {
     EXPECT_EQ(load_merge(consumer, source, MergeMode::stream).outcome, TransferOutcome::streamed);
   }
-  /// What the consumer adds.
+  /// The value that the consumer adds.
   std::vector<float> consumed() const {
     consumer.context().write(g, std::vector<float>(4, 0));
     consumer.schedule();
     return consumer.context().read<float>(g);
   }
   std::uint64_t copied() const { return other.statistics().merges_copied; }
-  /// So that the borrower's tasks do not run.
+  /// Blocks the borrower's tasks.
   void hold() { other.wait(gate.next()); }
   void go_on() { EXPECT_TRUE(gate.signal(++opened).ok()); }
 
@@ -55,8 +55,8 @@ class StreamOrderTest : public Conformance {
 };
 HEDDLE_CONFORMANCE_SUITE(StreamOrderTest);
 
-// D9, D6, D8: whoever writes it, by whatever: it is copied once, and the values of the load stay
-// until the next
+// D9, D6, D8: a write from any device and of any kind: the source is copied once, and the values of
+// the load stay until the next load
 TEST_P(StreamOrderTest, WritesComeAfterACopy) {
   const Routine mine = filler(device, view(), 7), its = filler(other, view(), 7);
   const std::vector<float> sevens(4, 7);
@@ -67,7 +67,8 @@ TEST_P(StreamOrderTest, WritesComeAfterACopy) {
       [&] { view().copy_from(third, sevens_there); },
       [&] { view().from_host(third, std::as_bytes(std::span(sevens))); }};
   for (const auto& write : writes) {
-    for (int k = 0; k < 3; ++k) write();  // again and again, as launches know no lock then
+    // repeated, to bring launches onto the path without a lock
+    for (int k = 0; k < 3; ++k) write();
     fresh();
     const std::uint64_t before = copied();
     load();
@@ -81,7 +82,7 @@ TEST_P(StreamOrderTest, WritesComeAfterACopy) {
   }
 }
 
-// D9: of bytes that are not borrowed, or by merge buffers that hold it no more, there is no copy
+// D9: no copy for writes of bytes that are not borrowed, or whose loan has ended
 TEST_P(StreamOrderTest, OtherWritesCopyNothing) {
   const std::vector<float> sevens(4, 7);
   const Buffer pair = Buffer::allocate(device, {f32, {8}});
@@ -96,7 +97,7 @@ TEST_P(StreamOrderTest, OtherWritesCopyNothing) {
   EXPECT_EQ(copied(), 0U);
 }
 
-// D9: nor by a write whose order is the caller's, which the consumer then finds
+// D9: a write in manual order makes no copy either, and the consumer reads the written values
 TEST_P(StreamOrderTest, WritesInTheCallersOrderCopyNothing) {
   const Routine writer = filler(device, view(), 7);
   load();
@@ -105,7 +106,7 @@ TEST_P(StreamOrderTest, WritesInTheCallersOrderCopyNothing) {
   EXPECT_EQ(copied(), 0U);
 }
 
-// D9, D16: launches that know no lock see to a loan to their own device
+// D9, D16: launches on the path without a lock copy a loan to their own device
 TEST_P(StreamOrderTest, ItsOwnDeviceCopiesToo) {
   const Routine own = adder(device), writer = filler(device, view(), 7);
   for (int k = 0; k < 3; ++k) {
@@ -119,7 +120,7 @@ TEST_P(StreamOrderTest, ItsOwnDeviceCopiesToo) {
   }
 }
 
-// D9: the write comes after the copy, which the borrower makes in its turn
+// D9: the write waits for the copy, which the borrower makes in its own queue order
 TEST_P(StreamOrderTest, TheWriteWaitsForTheCopy) {
   const Routine writer = filler(third, view(), 7);
   load();
@@ -134,7 +135,7 @@ TEST_P(StreamOrderTest, TheWriteWaitsForTheCopy) {
   EXPECT_THAT(consumer.context().read<float>(g), Each(5));
 }
 
-// D9, S10: a borrower that failed or is gone holds up no write: its merge buffer is empty
+// D9, S10: a failed or destroyed borrower does not block writes: its merge buffer is empty
 TEST_P(StreamOrderTest, BorrowersThatFailAreLeft) {
   load();
   other.await();
@@ -151,7 +152,7 @@ TEST_P(StreamOrderTest, BorrowersThatFailAreLeft) {
   EXPECT_THAT(source.read<float>(g), Each(7));
 }
 
-// D9, D17: memory that was donated is its new owner's, whoever borrowed it before
+// D9, D17: donated memory belongs to the new owner, even if a merge buffer borrowed it before
 TEST_P(StreamOrderTest, DonationEndsALoan) {
   load();
   const BufferView taken(view().buffer().donate(), g.type());
@@ -160,8 +161,7 @@ TEST_P(StreamOrderTest, DonationEndsALoan) {
   EXPECT_THAT(text(failure([&] { consumer.schedule(); })), HasSubstr("donated"));
 }
 
-// D9, D17: a routine that takes the memory comes after a copy, as any write, and also where the
-// order is else the caller's
+// D9, D17: a routine that takes the memory waits for a copy, like any write, in manual order too
 TEST_P(StreamOrderTest, TakersComeAfterACopy) {
   const Tensor h("h", f32, {4});
   Program p("take");
@@ -182,7 +182,7 @@ TEST_P(StreamOrderTest, TakersComeAfterACopy) {
   }
 }
 
-// D9, S4, D3: without room or memory for the copy the write is refused, and nothing has changed
+// D9, S4, D3: without room or memory for the copy the write is refused, without side effects
 TEST_P(StreamOrderTest, WritesWithoutACopyAreRefused) {
   BackendOptions options;
   options.name = GetParam();

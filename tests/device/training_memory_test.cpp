@@ -1,4 +1,4 @@
-// The memory that a training step takes.
+// Peak memory of a training step.
 #include <string>
 
 #include "tests/device/backends.hpp"
@@ -6,8 +6,8 @@
 namespace heddle {
 namespace {
 
-/// A perceptron of some equal layers as the demo writes its own: forward, backward and update in
-/// one program.
+/// A perceptron of equal layers, written like the demo's: forward, backward and update in one
+/// program.
 ///
 ///   a[k + 1] = relu(a[k] w[k])    d[layers] = a[layers] - y
 ///   g = d[k + 1] where a[k + 1] > 0    dw = a[k]^T g    d[k] = g w[k]^T    w[k] -= rate dw
@@ -47,8 +47,8 @@ class Perceptron {
   [[nodiscard]] const Tensor& before(int k) const { return k == 0 ? x : active[k - 1]; }
 };
 
-// D2: scratch that is not alive at once shares bytes: a step takes what its activations and
-// weights do, and little more; twice that where each array had its own
+// D2: scratch arrays with disjoint lifetimes share bytes: a step takes little more than its
+// activations and weights; separate arrays would take twice as much
 TEST(TrainingMemoryTest, AStepTakesItsActivationsAndLittleMore) {
   const Backend backend = Backend::open("cc");
   const Device device = backend.physical_device(0).new_virtual_device();
@@ -67,12 +67,12 @@ TEST(TrainingMemoryTest, AStepTakesItsActivationsAndLittleMore) {
   throw_if_failed(step.schedule().wait());
   const std::uint64_t layer = net.rows * net.width * sizeof(float);
   const std::uint64_t weight = net.width * net.width * sizeof(float);
-  // x, y and the activations; gradients of two layers, and of the weights of one; and panels that
-  // products copy their factors to.
+  // x, y and the activations; gradients of two layers, and of the weights of one layer; and panels
+  // for the packed factors of products.
   const std::uint64_t needed = (2 + net.layers) * layer + net.layers * weight;
   const std::uint64_t peak = device.statistics().bytes_peak;
   RecordProperty("bytes_peak", std::to_string(peak));
-  EXPECT_LE(peak, needed + 3 * layer);  // 954,368 bytes; each array with its own: 2,240,512
+  EXPECT_LE(peak, needed + 3 * layer);  // 954,368 bytes; with separate arrays: 2,240,512
   EXPECT_GE(peak, needed);
 }
 

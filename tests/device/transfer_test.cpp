@@ -22,7 +22,7 @@ class TransferTest : public Conformance {
     p << (t(i) = Expr(value));
     return Context(on).link(backend.compile(p));
   }
-  /// A routine that adds the merge buffer of `t` to it.
+  /// A routine that adds the merge buffer of `t` to `t`.
   Routine adder(const Device& on, const Tensor& t) const {
     Index i;
     Program p("add");
@@ -86,7 +86,8 @@ TEST_P(TransferTest, MemoryIsCountedAlignedAndReused) {
   EXPECT_EQ(values, std::vector<float>(1000, 0));
 }
 
-// D3, bad input: no memory is `exhausted`, names tensor and bytes, and everything stays usable
+// D3, bad input: out of memory gives `exhausted` with tensor and bytes, and every object stays
+// usable
 TEST_P(TransferTest, OutOfMemoryNamesTheTensorAndLeavesAllUsable) {
   const Tensor huge("huge", f32, {std::int64_t{1} << 58}), fitting("small", f32, {2});
   Index i;
@@ -102,7 +103,8 @@ TEST_P(TransferTest, OutOfMemoryNamesTheTensorAndLeavesAllUsable) {
   EXPECT_THAT(fine.context().read<float>(fitting), ElementsAre(3, 3));
 }
 
-// D4, O39, O40: host storage; nothing to do is told apart; memory is touched when the task runs
+// D4, O39, O40: host storage; a transfer without work is reported as such; memory is touched when
+// the task runs
 TEST_P(TransferTest, HostTransfersRunInOrder) {
   const HostArray host = HostArray::range({f32, {3}});
   const Tensor x("x", host), plain("plain", f32, {3}),
@@ -188,8 +190,8 @@ TEST_P(TransferTest, CopiesBetweenBackends) {
   EXPECT_THAT(to.context().read<float>(t), ElementsAre(6, 6));
 }
 
-// D5, D15: any device moves bytes between any two, in pieces where they are staged; what it does
-// next comes after that
+// D5, D15: any device copies bytes between any two devices, in pieces where staged; later work on
+// the device waits for the copy
 TEST_P(TransferTest, AnyDeviceMovesTheBytes) {
   const ArrayType type{f32, {40'000}};
   std::vector<Device> devices{device, backend.physical_device(0).new_virtual_device()};
@@ -236,7 +238,7 @@ TEST_P(TransferTest, MergesByCopyAndByStream) {
   EXPECT_EQ(large_consumer.context().read<float>(large)[999], 2);
 }
 
-// D6: stream borrows the live buffer, copy does not; where heddle sees to the order neither tells
+// D6: stream borrows the live buffer, copy does not; under automatic order the values are equal
 TEST_P(TransferTest, StreamSeesLaterWritesInManualOnly) {
   const Device other = backend.physical_device(0).new_virtual_device();
   const Tensor g("g", f32, {1});
@@ -257,8 +259,8 @@ TEST_P(TransferTest, StreamSeesLaterWritesInManualOnly) {
   }
 }
 
-// D7, O31, O32, O58, bad input: another tensor, an empty buffer, no merge at all, another mode: all
-// refused at the call, and the device goes on
+// D7, O31, O32, O58, bad input: a different tensor, an empty buffer, no merge at all, a different
+// mode: each is refused at the call, and the device stays usable
 TEST_P(TransferTest, MergeMismatchNamesBothTensors) {
   const Device other = backend.physical_device(0).new_virtual_device();
   const Tensor g("g", f32, {2}), h("h", f32, {2});
@@ -295,7 +297,7 @@ TEST_P(TransferTest, MergeMismatchNamesBothTensors) {
       AllOf(HasSubstr("copy only"), HasSubstr("'only_copy'")));
 }
 
-// D5, D12: views are copied whichever memories they are in, on the device of either
+// D5, D12: views are copied between any memories, on the device of either view
 TEST_P(TransferTest, ViewsAreCopiedBetweenBackends) {
   const Backend second = Backend::open(GetParam() == "cc" ? "sync_gccjit" : "cc");
   const Device other = second.physical_device(0).new_virtual_device();
@@ -315,7 +317,7 @@ TEST_P(TransferTest, ViewsAreCopiedBetweenBackends) {
   }
 }
 
-// D5: places of one buffer are different places
+// D5: copies between two places of one buffer
 TEST_P(TransferTest, CopiesBetweenPlacesOfOneBuffer) {
   const Tensor t("t", f32, {2});
   const Buffer buffer = Buffer::allocate(device, {f32, {4}});

@@ -1,4 +1,4 @@
-// What variables have where calls that update them are refused, are skipped, or fail.
+// Values of variables after updating calls that were refused, skipped, or failed.
 #include <atomic>
 #include <optional>
 #include <stdexcept>
@@ -19,7 +19,7 @@ class VariableFailuresTest : public ExecutorsFixture {
  protected:
   using Sums = Variable<Array>;
   using Pairs = Variable<std::pair<Array, Array>>;
-  /// Adds to it, and gives what it was.
+  /// Adds to the variable, and returns the old value.
   [[nodiscard]] auto adding(const Sums& sum) const {
     return Executor(device, "add", [=](const Graph& graph, Node by) {
       const Node before = sum.read(graph);
@@ -30,8 +30,8 @@ class VariableFailuresTest : public ExecutorsFixture {
 };
 HEDDLE_CONFORMANCE_SUITE(VariableFailuresTest);
 
-// F6: an update that was accepted and did not run leaves the value from before: where it would have
-// been in place, where it would not, as somebody has that value, and where leaves change places
+// F6: an update that was accepted and did not run keeps the old value: for an update in place, for
+// an update that copies because a caller holds the value, and for leaves that change places
 TEST_P(VariableFailuresTest, SkippedUpdatesLeaveTheOldValue) {
   const Device other = another();
   const Sums sum("sum", row({1, 2}));
@@ -76,8 +76,8 @@ TEST_P(VariableFailuresTest, SkippedUpdatesLeaveTheOldValue) {
   EXPECT_THAT(sum.value().values<float>(), ElementsAre(5, 6));
 }
 
-// F4, F6: a call that is refused changes nothing; nor does one that is skipped, as an argument did
-// not come; what never came is missing until it is set anew
+// F4, F6: a refused call changes no variable; nor does a call skipped because an argument failed; a
+// value that was never produced is missing until the variable is set again
 TEST_P(VariableFailuresTest, FailedCallsAreNoUpdates) {
   const Device other = another();
   const Sums sum("sum", row({1, 2}));
@@ -106,8 +106,8 @@ TEST_P(VariableFailuresTest, FailedCallsAreNoUpdates) {
   EXPECT_THAT(add(row({0, 0})).values<float>(), ElementsAre(5, 6));
 }
 
-// F6: an update that finds the variable set meanwhile is made again: what a thread sets is what the
-// next update of another one begins with
+// F6: an update repeats if the variable was set meanwhile: the next update on another thread starts
+// from the value that a thread set
 TEST_P(VariableFailuresTest, UpdatesComeBeforeOrAfterASet) {
   const Sums sum("sum", row({0}));
   const Executor step(device, [=](const Graph& graph) {
@@ -117,7 +117,7 @@ TEST_P(VariableFailuresTest, UpdatesComeBeforeOrAfterASet) {
   std::vector<Array> values;
   for (int k = 1; k <= 100; ++k) values.push_back(row({static_cast<float>(k * 1000)}));
   std::atomic<int> set = 0, steps = 0;
-  std::thread stepping([&] {  // alone with the device
+  std::thread stepping([&] {  // the only user of the device
     for (int seen = 0; seen < 100;) {
       seen = set;
       EXPECT_GT(step().values<float>()[0], seen * 1000);

@@ -1,4 +1,4 @@
-// What executors have beside arguments and results: variables, side parameters, marked nodes.
+// Executor features beside arguments and results: variables, side parameters, marked nodes.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -27,7 +27,7 @@ class VariablesTest : public ExecutorsFixture {
  protected:
   using Sums = Variable<Array>;
   using Moments = Variable<VariablesMoments<Array>>;
-  /// Adds to it, and gives what it was.
+  /// Adds to the variable, and returns the old value.
   [[nodiscard]] auto adding(const Sums& sum, ExecutorOptions options = {.name = "add"}) const {
     return Executor(
         device,
@@ -49,7 +49,7 @@ class VariablesTest : public ExecutorsFixture {
 };
 HEDDLE_CONFORMANCE_SUITE(VariablesTest);
 
-// Each call reads what the one before has left; what somebody has of it stays as it is
+// Each call reads the values of the previous call; copies held by callers stay unchanged
 TEST_P(VariablesTest, CallsReadWhatTheLastOneLeft) {
   const Sums sum("sum", row({0, 1}));
   const Executor add = adding(sum);
@@ -67,7 +67,7 @@ TEST_P(VariablesTest, CallsReadWhatTheLastOneLeft) {
   EXPECT_EQ(add.statistics().traces, 3U);
 }
 
-// In place, where nobody else has the arrays: neither a snapshot nor the one that it was made of
+// Updates are in place if the arrays have no other owner: neither a snapshot nor the original array
 TEST_P(VariablesTest, AreUpdatedInPlace) {
   std::optional<Array> first(std::in_place, device, Dims{1000}, Values(1000, 1));
   const Sums sum("sum", *first);
@@ -93,7 +93,7 @@ TEST_P(VariablesTest, AreUpdatedInPlace) {
   EXPECT_EQ(sum.value().values<float>()[0], 6);
 }
 
-// Leaves of one variable may take each other's place; what is read after an update is the new value
+// Leaves of one variable may swap places; a read after an update returns the new value
 TEST_P(VariablesTest, UpdatesSeeOneAnother) {
   const Moments both = moments();
   const Executor swap(device, [=](const Graph& graph, Node x) {
@@ -120,7 +120,7 @@ TEST_P(VariablesTest, UpdatesSeeOneAnother) {
   EXPECT_THAT(both.value().square.values<float>(), ElementsAre(3));
 }
 
-// Calls take effect in the order in which they were made, on whichever devices
+// Calls take effect in call order, on any devices
 TEST_P(VariablesTest, AreUpdatedInOrderOnAllDevices) {
   const Device other = another();
   const Sums sum("sum", row({1}));
@@ -144,7 +144,7 @@ TEST_P(VariablesTest, AreUpdatedInOrderOnAllDevices) {
   EXPECT_THAT(sum.value().values<float>(), ElementsAre(199));
 }
 
-// No update of any thread is lost, and threads that take variables in another order do not stop
+// Threads lose no update, and threads that take variables in a different order do not deadlock
 TEST_P(VariablesTest, ThreadsLoseNoUpdate) {
   const Device other = another();
   const Sums a("a", row({0})), b("b", row({0}));
@@ -168,7 +168,8 @@ TEST_P(VariablesTest, ThreadsLoseNoUpdate) {
   EXPECT_THAT(b.value().values<float>(), ElementsAre(200));
 }
 
-// Who takes the memory of a variable's array is named at the next call, until it is set anew
+// After the memory of a variable's array was taken, the next call names the taker, until the
+// variable is set again
 TEST_P(VariablesTest, SayWhoTookTheirArrays) {
   const Moments both = moments();
   const Executor mean(device, [=](const Graph& graph, Node x) { return both.read(graph).mean + x; },
@@ -184,7 +185,7 @@ TEST_P(VariablesTest, SayWhoTookTheirArrays) {
   EXPECT_THAT(mean(value).values<float>(), ElementsAre(8));
 }
 
-// What does not fit is named, with its path and what was expected
+// Type errors name the path and the expected type
 TEST_P(VariablesTest, MistakesAreNamed) {
   const Moments both = moments();
   const Executor wrong(device, [=](const Graph& graph, Node x) {
@@ -237,7 +238,8 @@ TEST_P(VariablesTest, HooksSetSideParameters) {
   EXPECT_EQ(mixed.statistics().traces, 1U);
 }
 
-// F4: what is not set, does not fit or is thrown refuses the call, and nothing is taken
+// F4: side parameters that are missing, have the wrong type or throw refuse the call, without
+// taking memory
 TEST_P(VariablesTest, SideParametersAreChecked) {
   const Array x = row({1, 2}), bias = row({1, 1});
   const auto why = [&](ErrorCode code, SideParametersHook hook) {
@@ -269,7 +271,7 @@ TEST_P(VariablesTest, SideParametersAreChecked) {
               HasSubstr("parameter 'bias' f32[2] was donated: to executor 'biased'"));
 }
 
-// Loggers are told of each call what is marked in it, in order, and one after the other
+// Loggers receive the marked nodes of each call, in order, one call after the other
 TEST_P(VariablesTest, LoggersAreToldWhatIsMarked) {
   std::vector<std::string> told;
   const NodeLogger logger = [&](const LoggedNodes& logged) {
@@ -303,7 +305,7 @@ TEST_P(VariablesTest, LoggersAreToldWhatIsMarked) {
   EXPECT_THAT(told, ElementsAre("plain#0"));
 }
 
-// F4: a logger that throws fails the call by name, and with what it threw
+// F4: a logger that throws fails the call; the error has its name and the exception's text
 TEST_P(VariablesTest, LoggersThatThrowAreNamed) {
   const Executor marked(device, [](Node x) { return (x + 1).log("sum"); },
                         {.name = "marked", .logger = [](const LoggedNodes&) {
@@ -315,7 +317,7 @@ TEST_P(VariablesTest, LoggersThatThrowAreNamed) {
   EXPECT_THROW(std::rethrow_exception(told.status.exception()), std::runtime_error);
 }
 
-// The default logger prints them, whole where that is asked for; without one nobody is told
+// The default logger prints marked nodes, in full on request; without a logger the output is empty
 TEST_P(VariablesTest, MarkedNodesArePrinted) {
   const auto twice = [](Node x) {
     x.log("#full all");
@@ -336,7 +338,7 @@ TEST_P(VariablesTest, MarkedNodesArePrinted) {
   EXPECT_THAT(printed(plus_one(), 100), IsEmpty());
 }
 
-// J33: parts of buffers are updated by new memory
+// J33: parts of buffers are updated through new memory
 TEST_P(VariablesTest, PartsOfBuffersAreUpdated) {
   const Buffer both = Buffer::allocate(device, {f32, {4}});
   const Variable part("part", Array(device, BufferView(both, {f32, {2}}, 8)));
@@ -348,9 +350,9 @@ TEST_P(VariablesTest, PartsOfBuffersAreUpdated) {
   EXPECT_THAT(Array(device, BufferView(both, {f32, {4}})).values<float>(), ElementsAre(0, 0, 0, 0));
 }
 
-// S4: a call that waits for room in a queue holds up nobody who wants its variables
+// S4: a call that waits for room in a queue does not block readers of its variables
 TEST_P(VariablesTest, AreReadWhileCallsWaitForRoom) {
-  if (GetParam().starts_with("sync_")) return;  // whose calls do not wait
+  if (GetParam().starts_with("sync_")) return;  // its calls do not wait
   BackendOptions options;
   options.name = GetParam();
   options.scheduling.device.queue_size = 2;

@@ -1,5 +1,5 @@
-// Kernels that run in parts, on several processors at once: the same bits at any width, whoever
-// takes processors away meanwhile.
+// Kernels that run in parts, on several processors at once: the same bits at any width, even while
+// other devices take processors away.
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -38,8 +38,8 @@ class WideTest : public testing::TestWithParam<std::string> {
     return {device, values};
   }
   using Bits = std::vector<std::vector<float>>;
-  /// What a few functions give: products whose operands are packed, sums of all, of rows and of
-  /// columns, rows that are gone over several times, transposes, and nests that follow each other.
+  /// Results of a few functions: products with packed operands, full, row and column sums, rows
+  /// with several passes, transposes, and consecutive loop nests.
   struct Functions {
     explicit Functions(const Device& on)
         : device(on),
@@ -57,7 +57,7 @@ class WideTest : public testing::TestWithParam<std::string> {
       const Array x = array(device, {97, 97}, 1), y = array(device, {97, 97}, 2);
       const Array long_rows = array(device, {67, 300}, 3), scale = array(device, {300}, 4);
       const auto [normal, total] = rows(long_rows, scale);
-      // As many bytes as three blocks of a long sum have.
+      // As large as three blocks of a long sum.
       const auto [all, columns] = sums(array(device, {330, 300}, 5));
       Bits bits;
       for (const Array& each : {product(x, y), normal, total, all, columns, turned(long_rows)})
@@ -79,7 +79,7 @@ class WideTest : public testing::TestWithParam<std::string> {
 };
 HEDDLE_CONFORMANCE_SUITE(WideTest);
 
-// S19, B3: neither the width nor the timing changes a bit
+// S19, B3: results have the same bits at any width and timing
 TEST_P(WideTest, WidthChangesNoBit) {
   const std::vector<int> few{1, 7, width_automatic}, all{1, 2, 3, 7, 16, width_automatic};
 #ifdef HEDDLE_SANITIZED
@@ -97,7 +97,7 @@ TEST_P(WideTest, WidthChangesNoBit) {
   }
 }
 
-// D1: a virtual device that is opened takes its processor back, and leaves it when it goes
+// D1: a newly opened virtual device takes its processor back, and frees the processor when closed
 TEST_P(WideTest, ProcessorsComeAndGo) {
   const Backend backend = open(width_automatic);
   const Functions functions(backend.physical_device(0).new_virtual_device());
@@ -115,7 +115,7 @@ TEST_P(WideTest, ProcessorsComeAndGo) {
   host.join();
 }
 
-// S19: devices of several processors share a backend, and a team its virtual devices
+// S19: devices of several processors share a backend, and virtual devices share a team
 TEST_P(WideTest, DevicesShareATeam) {
   const Backend backend = open(3);
   std::vector<std::thread> hosts;
@@ -156,7 +156,7 @@ TEST_P(WideTest, DonatedAndReplayedAlike) {
   EXPECT_EQ(twice.values<float>(), expected);
 }
 
-// S19: what makes no width is told
+// S19: invalid widths are refused with a message
 TEST_P(WideTest, MalformedWidthsAreRefused) {
   for (const int width : {0, -3, 100'000}) {
     BackendOptions options;

@@ -1,6 +1,6 @@
 // Golden files: a dozen programs through every stage, as text. A file per program, NAME.txt beside
-// this one. After a change that is meant to alter them, run this test with HEDDLE_TEST_UPDATE=1,
-// which rewrites them, and read the difference before committing it.
+// this file. After a change that is meant to alter them, run this test with HEDDLE_TEST_UPDATE=1,
+// which rewrites the files, and read the difference before the commit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace heddle::jit {
 namespace {
 
-// Each describes one program; sizes are small so that the files stay readable.
+// Each function describes one program; sizes are small to keep the files readable.
 
 Program matmul() {
   const Tensor a("a", f32, {64, 128}), b("b", f32, {128, 32}), c("c", f32, {64, 32});
@@ -59,7 +59,7 @@ Program softmax_rows() {
   return p;
 }
 
-/// The one that docs/a-program-through-jit.md follows.
+/// The program of docs/a-program-through-jit.md.
 Program dense_relu() {
   const Tensor x("x", f32, {16, 64}), w("w", f32, {64, 32}), bias("bias", f32, {32}),
       h("h", f32, {16, 32}), y("y", f32, {16, 32});
@@ -126,7 +126,7 @@ Program virtual_chain() {
   return p;
 }
 
-/// Several statements make one virtual tensor.
+/// Several statements assign one virtual tensor.
 Program virtual_layer() {
   const Tensor x("x", f32, {8, 3}), w("w", f32, {3, 4}), b("b", f32, {4}), h("h", f32, {8, 4}),
       y("y", f32, {8});
@@ -189,7 +189,7 @@ std::string show(std::string_view stage, const Lowered& lowered) {
   return "== " + std::string(stage) + "\n" + print(lowered.loop, &names);
 }
 
-/// The C of the kernel alone: what comes before it is the same for all.
+/// The C text of the kernel alone: the preamble is the same for every kernel.
 std::string c_text(const std::string& name, const Lowered& lowered) {
   const KernelSource kernel{
       .name = name, .loop = lowered.verified, .names = names_of(lowered), .lanes = lowered.lanes};
@@ -198,7 +198,7 @@ std::string c_text(const std::string& name, const Lowered& lowered) {
   return text.substr(text.find("EXPORT void", abi));
 }
 
-/// All stages of a program; source positions left out, as they move with every edit.
+/// Every stage of a program; source positions are omitted, because every edit moves them.
 std::string stages(const Program& program) {
   std::string text = "== program\n" + program.to_string();
   if (!text.ends_with('\n')) text += '\n';
@@ -215,7 +215,7 @@ std::string stages(const Program& program) {
   text += "== signature\n" + make_signature(final).serialize();
   text += "== hash\n" + hash(final.loop) + "\n";
   text += "== C\n" + c_text(program.name(), final);
-  // A processor of its own, so that the text is the same on every machine.
+  // A fixed target, which keeps the text the same on every machine.
   const Target target{Isa::avx512, 48 << 10, 2 << 20, 32 << 20};
   const Lowered scheduled = schedule(final, target);
   if (!(scheduled.loop == final.loop)) text += show("scheduled for avx512", scheduled);
@@ -255,7 +255,7 @@ TEST_P(GoldenTest, StagesReadAsRecorded) {
   EXPECT_EQ(found, recorded) << "HEDDLE_TEST_UPDATE=1 accepts the new text";
 }
 
-// J5: the text does not depend on what was built before
+// J5: the text does not depend on earlier programs
 TEST_P(GoldenTest, TextIsTheSameAfterAHundredUnrelatedTensors) {
   const std::string before = stages(GetParam().describe());
   std::vector<Tensor> unrelated;

@@ -25,14 +25,14 @@ import jax_words
 import numpy_words
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "operations-of-graphs.md"
-# NumPy has no bf16; all floats are made f64 anyway.
+# NumPy has no bf16; every float is converted to f64 anyway.
 NAMES = {"f16": "float16", "bf16": "float32", "f32": "float32", "f64": "float64", "bool": "bool",
          **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
          **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)}}
-# Of results, relative to the largest that is near: several roundings of the type.
+# Error bounds relative to the largest nearby result: several roundings of the type.
 PRECISION = {"f16": 4e-3, "bf16": 3e-2, "f32": 2e-5, "f64": 1e-12}
 
-# What only moves elements keeps them.
+# Operations that only move elements keep their values.
 EXACT = ("layout", "indexing", "order")
 INEXACT = ("iota", "scatter, add", "scatter, multiply")
 
@@ -55,7 +55,7 @@ def differs(found, wanted, dtype, exact):
     else:
         same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
         limit = {"f16": 65504.0}.get(dtype)
-        if limit:  # what double holds and the type does not
+        if limit:  # values that fit double but not the type
             same |= (np.abs(wanted) > limit) & (np.abs(found) == np.inf)
         if not exact:
             finite = np.abs(wanted[np.isfinite(wanted)])
@@ -97,7 +97,7 @@ def compare(cases, jax_names):
             try:
                 wrong = differs(found, in_jax(case, arrays, jax_names), *out)
                 jax_count += 1
-            except Exception as error:  # of any kind: nothing is passed over
+            except Exception as error:  # of any kind: no case is skipped
                 wrong = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         if wrong:
             failures.append(f"{what}, in JAX: {wrong}")

@@ -1,5 +1,5 @@
-// Operations at edges of shapes: scalars, no elements, negative axes, and defaults. Elementwise
-// ones: elementwise_cases.cpp.
+// Operations at edge cases of shapes: scalars, no elements, negative axes, and defaults.
+// Elementwise operations: elementwise_cases.cpp.
 #include <cmath>
 
 #include "numpy/op_cases.hpp"

@@ -6,7 +6,7 @@
 
 namespace heddle::numpy {
 
-/// The one of four types that is as wide as `like`.
+/// The type among the four with the width of `like`.
 static DType of_bits(DType like, const std::array<DType, 4>& types) {
   return *std::ranges::find(types, size_of(like), [](DType each) { return size_of(each); });
 }

@@ -1,5 +1,5 @@
-// Runs each operation of graphs for each element type on the default backend, and writes what went
-// in and what came out for compare.py, which knows the same operation of NumPy: graph_cases FILE.
+// Runs each graph operation for each element type on the default backend, and writes inputs and
+// results for compare.py, which runs the same operation in NumPy: graph_cases FILE.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

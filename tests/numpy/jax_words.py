@@ -130,7 +130,7 @@ WORDS = {
     "dynamic_slice of a scalar": "lax.dynamic_slice(a, (), ())",
     "dynamic_update_slice": "lax.dynamic_update_slice(a, b, (c, 1), allow_negative_indices=False)",
     "dynamic_update_slice by nothing": "lax.dynamic_update_slice(a, b, (1, 1))",
-    # One after the other, as JAX does not say which of several updates stays.
+    # Updates in sequence: JAX leaves open which of several updates to a place stays.
     "scatter, set": "lax.fori_loop(0, 5, lambda k, x: x.at[b[k]].set(c[k], **outside), a)",
     "scatter, add": "a.at[b].add(c, **outside)",
     "scatter, multiply": "a.at[b].multiply(c, **outside)",
@@ -192,7 +192,7 @@ WORDS = {
     "permutation": "np.argsort(threefry(a, np.arange(100)), stable=True)",
 }
 
-# What JAX does not have, and why.
+# Operations without a JAX equivalent, and the reasons.
 MISSING = {
     "pow, negative powers": "integers to negative powers are left open there",
     "threefry_light": "its generator has 20 rounds",
@@ -234,7 +234,7 @@ def names():
             mask = jnp.broadcast_to(seen, (q.shape[0], 1, q.shape[1], k.shape[1]))
             return jax.nn.dot_product_attention(
                 *(each[:, :, None] for each in (q, k, v)), mask=mask, scale=scale)[:, :, 0]
-        # That has the softmax in f32, whatever goes in, and finite numbers where no key is seen.
+        # dot_product_attention() has an f32 softmax, and finite results without visible keys.
         scores = jnp.einsum("bik,bjk->bij", q, k) * (scale or q.shape[-1] ** -0.5)
         return jax.nn.softmax(jnp.where(seen, scores, -jnp.inf)) @ v
 

@@ -1,4 +1,4 @@
-// The operations of graphs with what NumPy calls them, for graph_cases. One thread.
+// The operations of graphs with their NumPy names, for graph_cases. One thread.
 #pragma once
 
 #include <cstdint>
@@ -32,16 +32,16 @@ inline const Types booleans{DType::bool_};
 inline const Types signed_integers{DType::i8, DType::i16, DType::i32, DType::i64};
 inline const Types unsigned_integers{DType::u8, DType::u16, DType::u32, DType::u64};
 inline const Types halves{DType::f16, DType::bf16};
-/// Of what depends on shapes rather than on types.
+/// For operations that depend on shapes rather than on types.
 inline const Types few{DType::f32, DType::i32};
 
-/// One array that goes in.
+/// One input array.
 struct In {
   Dims dims;
   enum class Values : std::uint8_t {
     any,       ///< floats with NaN, infinities and -0 among them
     finite,    ///< whole numbers within 6, or floats within 3
-    positive,  ///< above 0, else the same
+    positive,  ///< above 0, otherwise like finite
     places,    ///< i64, from -1 to 5
     bits,      ///< of integers, any
     keys,      ///< u64, any bits
@@ -53,8 +53,8 @@ struct OpCase {
   Types types;
   std::vector<In> in;
   std::function<Node(const Graph&, const Nodes&)> make;
-  std::string numpy;    ///< of a, b, c, ...; floats are f64 there
-  std::string shape{};  ///< "scalar", "empty"; else nothing: that of the row itself
+  std::string numpy;    ///< uses operands a, b, c, ...; floats are f64 in NumPy
+  std::string shape{};  ///< "scalar", "empty"; empty text: the row's own shape
 };
 
 using V = In::Values;
@@ -98,7 +98,7 @@ class Cases {
 };
 
 void add_elementwise(Cases& c);
-/// Each elementwise operation on scalars and on arrays without elements.
+/// Every elementwise operation on scalars and on arrays without elements.
 void add_shapes_of_elementwise(Cases& c);
 void add_layout(Cases& c);
 void add_contractions(Cases& c);

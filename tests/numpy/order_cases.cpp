@@ -1,4 +1,4 @@
-// Sorting, and searching what is sorted.
+// Sorting, and searching in sorted arrays.
 #include "numpy/op_cases.hpp"
 
 namespace heddle::numpy {

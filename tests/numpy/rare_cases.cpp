@@ -1,5 +1,4 @@
-// Operations on what they seldom meet: scalars, no elements, NaN, and types beside the usual ones,
-// where no other row has them.
+// Operations on rare inputs without other coverage: scalars, no elements, NaN, and unusual types.
 #include <cmath>
 
 #include "numpy/op_cases.hpp"

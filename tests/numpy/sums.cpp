@@ -1,5 +1,5 @@
-// Reductions of many terms: for each case a line of JSON, which sums.py holds against exact sums
-// and NumPy's. Usage: sums [TERMS [TYPE]]; element k of an array is made from k alone, see sums.py.
+// Reductions of many terms: prints a line of JSON per case, which sums.py compares with exact sums
+// and NumPy's. Usage: sums [TERMS [TYPE]]; element k of an array depends on k alone, see sums.py.
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -46,7 +46,7 @@ std::vector<Shape> shapes(std::int64_t n) {
           {"[.., 4096], axis 1", {n / 4096, 4096}, {1}}};
 }
 
-/// Element k: 24 bits that look random, as a number from 0 to 1.
+/// Element k: 24 pseudo-random bits, as a number from 0 to 1.
 template <class T>
 std::vector<T> elements(std::int64_t count) {
   std::vector<T> all(static_cast<std::size_t>(count));

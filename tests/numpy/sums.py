@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 EPSILON = {"f32": 2.0**-23, "f64": 2.0**-52, "f16": 2.0**-23, "bf16": 2.0**-23}
-MOST = 64  # epsilons: that of some thousand terms in order is beyond
+MOST = 64  # epsilons: a sequential sum of some thousand terms exceeds the bound
 
 
 def elements(count, dtype):

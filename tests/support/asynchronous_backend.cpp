@@ -7,7 +7,7 @@ namespace {
 [[maybe_unused]] const bool registered = [] {
   register_asynchronous("asynchronous");
   register_asynchronous("pooled_asynchronous", {}, sched::Mode::pooled);
-  // Asked for by hand:
+  // Must be requested by name:
   register_asynchronous("asynchronous_cc", {.in_host_memory = true});
   register_asynchronous("sync_asynchronous", {}, sched::Mode::inline_);
   return true;

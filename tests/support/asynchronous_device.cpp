@@ -20,8 +20,8 @@ namespace {
 
 struct Line;
 
-/// What somebody asked of a queue: an operation; or to wait for that mark of another; or (neither)
-/// to be told that all before has ended.
+/// An entry of a queue: an operation; or a wait for a mark of a second queue; or (neither) a
+/// request to report that the earlier entries have ended.
 struct Asked {
   std::function<void()> run{};
   std::uint64_t number = 0;
@@ -33,9 +33,9 @@ struct Line {
   explicit Line(dev::Completions& by) : told(&by) {}
   dev::Completions* const told;
   std::deque<Asked> asked;
-  bool busy = false;         // a thread is at the first one
+  bool busy = false;         // a thread runs the first entry
   Status failed;             // the first failure since the last mark
-  std::uint64_t passed = 0;  // the last mark that it has come to
+  std::uint64_t passed = 0;  // the last mark that the queue has reached
 };
 
 struct Notice {
@@ -55,7 +55,7 @@ class AsynchronousDevice::Engine {
     for (std::size_t k = 0; k < queues_at_once; ++k) threads_[k] = std::thread([this] { run(); });
     threads_.back() = std::thread([this] { tell(); });
   }
-  /// In the last call of `told` too.
+  /// May be called in the last call of `told`.
   static void close(std::shared_ptr<Engine> engine) {
     {
       const std::lock_guard lock(engine->mutex_);
@@ -128,7 +128,7 @@ class AsynchronousDevice::Engine {
   }
   void close(const std::shared_ptr<Line>& line) {
     std::unique_lock lock(mutex_);
-    // Whoever lets it go has not kept what its operations use.
+    // The owner that drops the queue has not kept the memory of its operations.
     for (const Asked& asked : line->asked) {
       if (!asked.awaited) std::abort();
     }
@@ -137,7 +137,7 @@ class AsynchronousDevice::Engine {
     if (std::this_thread::get_id() == threads_.back().get_id()) return;
     changed_.wait(lock, [&] { return told_now_ != line; });
   }
-  /// All that was asked of it goes, and nobody is told.
+  /// Drops every entry of the queue without a report.
   Status refuse_record(Line& line, std::uint64_t number, std::unique_lock<std::mutex>& lock) {
     changed_.wait(lock, [&] { return !line.busy; });
     line.asked.clear();
@@ -168,7 +168,7 @@ class AsynchronousDevice::Engine {
   }
 
  private:
-  /// One of those that could begin; null: none.
+  /// A random queue whose next entry can begin; null: no queue is ready.
   std::shared_ptr<Line> choose() {
     std::vector<std::shared_ptr<Line>> ready;
     for (const auto& line : lines_) {
@@ -192,7 +192,7 @@ class AsynchronousDevice::Engine {
   }
 
   void run_first_of(const std::shared_ptr<Line>& line, std::unique_lock<std::mutex>& lock) {
-    Asked& asked = line->asked.front();  // a deque: others only append
+    Asked& asked = line->asked.front();  // a deque: other threads only append
     if (asked.run) {
       const bool late = random_() % 4 == 0;
       const std::chrono::microseconds delay(random_() %
@@ -226,7 +226,7 @@ class AsynchronousDevice::Engine {
       if (notices_.empty()) break;
       Notice notice = std::move(notices_.front());
       notices_.pop_front();
-      // Sometimes several at once.
+      // Some notices are delivered together.
       while (notice.status.ok() && !notices_.empty() && notices_.front().line == notice.line &&
              notices_.front().status.ok() && random_() % 2 == 0) {
         notice.number = notices_.front().number;
@@ -244,12 +244,12 @@ class AsynchronousDevice::Engine {
   }
 
   const std::chrono::microseconds delay_max_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::mt19937_64 random_;
   bool refuses_waits_ = false, held_ = false, lost_ = false, closed_ = false;
   std::size_t refused_in_ = 0, record_refused_in_ = 0, broken_in_ = 0, waits_ = 0;
-  std::shared_ptr<Line> asked_last_, resumed_;  // for an operation; the one that is not held
+  std::shared_ptr<Line> asked_last_, resumed_;  // for an operation; the queue that is not held
   std::shared_ptr<Line> told_now_;
   std::vector<std::shared_ptr<Line>> lines_;
   std::deque<Notice> notices_;
@@ -298,7 +298,7 @@ class AsynchronousQueue final : public dev::Queue {
 
 }  // namespace
 
-/// Its threads end with the last device.
+/// The domain's threads end with the last device.
 struct AsynchronousDevice::Domain {
   explicit Domain(AsynchronousOptions options) : engine(std::make_shared<Engine>(options)) {}
   ~Domain() { Engine::close(engine); }
@@ -330,7 +330,7 @@ void AsynchronousDevice::lose() { engine_->lose(); }
 std::size_t AsynchronousDevice::pending() const { return engine_->pending(); }
 
 Status AsynchronousDevice::allocate(std::size_t bytes, void** data) noexcept {
-  // As much as no test asks for in earnest.
+  // Larger than any allocation that tests expect to succeed.
   *data = bytes > std::size_t{1} << 34 ? nullptr : std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   if (*data == nullptr) return Status(ErrorCode::exhausted, "the asynchronous device is full");
   if (bytes <= std::size_t{1} << 24) std::memset(*data, 0xA5, bytes);

@@ -1,10 +1,11 @@
-// A device for tests whose queues run ahead: each operation is done by threads of the device, after
-// a random, seeded delay, those of two queues at once; queues wait for each other's marks; what
-// ended is told by one thread of its own, and by that alone. It can hold all operations back, fail
-// one as it is issued or as it ends, refuse a mark, and be lost. Any thread.
+// A device for tests whose queues run ahead. The device's threads run each operation after a
+// random, seeded delay, and run operations of two queues at the same time. Queues wait for marks of
+// other queues. One thread, and only that thread, reports completions. The device can hold every
+// operation back, fail an operation as the operation is issued or as it ends, refuse a mark, and be
+// lost. Any thread.
 //
-// A runtime that takes an operation for done when it returns fails 81 of the 101 conformance tests
-// on it, 66 of them by a crash: 17 where zeros alone run ahead, 55 where copies do, 60 where
+// A runtime that treats an operation as complete on return fails 81 of the 101 conformance tests on
+// this device, 66 of them by a crash: 17 where zeros alone run ahead, 55 where copies do, 60 where
 // launches do (2026-11-23).
 #pragma once
 
@@ -20,53 +21,53 @@ namespace heddle {
 
 struct AsynchronousOptions {
   std::uint64_t seed = 1;
-  std::chrono::microseconds delay_max{100};  ///< that an operation is late
-  bool in_host_memory = false;               ///< else in a memory space of its own
-  bool is_peer = false;                      ///< its queues reach memory of other such devices
+  std::chrono::microseconds delay_max{100};  ///< greatest delay of an operation
+  bool in_host_memory = false;               ///< false: in a separate memory space
+  bool is_peer = false;                      ///< its queues reach memory of other peers
 };
 
 class AsynchronousDevice final : public dev::PhysicalDevice {
  public:
-  /// `of_domain`: its queues and those of that device wait for each other, and tell what ended by
-  /// one thread, with the delays of that; null: a domain of its own.
+  /// `of_domain`: the new device joins that device's domain: queues of both wait for each other,
+  /// one thread reports completions, and the delays are that device's. Null: a new domain.
   explicit AsynchronousDevice(AsynchronousOptions options = {},
                               const AsynchronousDevice* of_domain = nullptr);
   ~AsynchronousDevice() override;
   AsynchronousDevice(const AsynchronousDevice&) = delete;
   AsynchronousDevice& operator=(const AsynchronousDevice&) = delete;
 
-  // What tests do with it, or with all of its domain.
+  // Controls for tests, of the device or of its whole domain.
 
-  /// No operation begins from here on, until resume().
+  /// No operation begins after this call, until resume().
   void hold();
   void resume();
-  /// While it is held: those of the queue that was the last to be asked for one begin all the same.
+  /// While the device is held: operations of the queue with the latest request begin anyway.
   void resume_last();
-  /// An operation is refused when it is asked for: the next one, or after so many others.
+  /// Refuses an operation when it is issued: the next operation, or the one after `after` more.
   void fail_issue(std::size_t after = 0);
-  /// A mark is refused, the next one or after so many others, and all that was asked of its queue
-  /// goes.
+  /// Refuses a mark, the next mark or the one after `after` more, and drops every entry of the
+  /// mark's queue.
   void fail_record(std::size_t after = 0);
-  /// An operation that runs fails instead: the next one, or after so many others.
+  /// Makes a running operation fail: the next operation, or the one after `after` more.
   void fail_next_end(std::size_t after = 0);
-  /// All that has not run fails, and all that is asked for from here on.
+  /// Fails every operation that has not run, and every operation requested later.
   void lose();
-  /// Operations that were asked for and have not run.
+  /// Operations that were requested and have not run.
   [[nodiscard]] std::size_t pending() const;
-  /// No queue waits for another from here on.
+  /// Queues no longer wait for other queues after this call.
   void refuse_waits();
-  /// Waits for marks that were asked for so far.
+  /// Number of requests so far to wait for marks.
   [[nodiscard]] std::size_t waits() const;
 
   const dev::Properties& properties() const noexcept override { return properties_; }
-  /// What the memory holds is no zeros.
+  /// The memory does not start as zeros.
   Status allocate(std::size_t bytes, void** data) noexcept override;
   void release(void* data, std::size_t bytes) noexcept override;
   Status new_queue(dev::Completions& completions,
                    std::unique_ptr<dev::Queue>* queue) noexcept override;
   [[nodiscard]] bool is_peer_of(const PhysicalDevice& other) const noexcept override;
 
-  class Engine;  // its threads
+  class Engine;  // owns the threads
 
  private:
   struct Domain;
@@ -77,8 +78,8 @@ class AsynchronousDevice final : public dev::PhysicalDevice {
   const std::shared_ptr<Engine> engine_;
 };
 
-/// Registers a backend that compiles with cc, on two such devices of one domain, new each time it
-/// is opened.
+/// Registers a backend that compiles with cc, on two such devices of one domain, created anew at
+/// each opening.
 void register_asynchronous(const std::string& name, AsynchronousOptions options = {},
                            sched::Mode mode = sched::Mode::threaded);
 

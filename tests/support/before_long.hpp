@@ -1,4 +1,4 @@
-// Waiting for what other threads do: a test that would hang fails. Any thread.
+// Bounded waits for other threads: a test that would hang fails. Any thread.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace heddle::test {
 
-/// Whether `done()` within 20 s.
+/// True where `done()` becomes true within 20 s.
 template <class Done>
 bool before_long(const Done& done) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -1,5 +1,5 @@
-// What a conversion between two types gives, by the definitions of the formats: without the code of
-// heddle that converts. Pure.
+// Results of conversions between two types, by the definitions of the formats, without heddle's
+// conversion code. Pure.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,7 @@ inline double rounded(DType t, double value) {
 /// A value of any type: integers and floats both exact.
 using Exact = long double;
 
-/// What storing `value` in `t` and reading it back gives.
+/// The result of storing `value` in `t` and reading the value back.
 inline Exact converted(Exact value, DType from, DType to) {
   if (to == bool_) return value != 0 ? 1 : 0;
   if (is_storage_only(to)) {

@@ -1,4 +1,4 @@
-// The types that kernels compute in, and the host's types for them. Pure.
+// The types of kernel arithmetic, and the host's types for them. Pure.
 #pragma once
 
 #include <cstdint>

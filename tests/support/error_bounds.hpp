@@ -1,6 +1,7 @@
-// How far results may move where sums are taken in another order: each value carries a bound of its
-// distance from what any order gives. After the running error analysis of N. Higham, "Accuracy and
-// Stability of Numerical Algorithms" (SIAM, 2002), chapters 3 and 4, with room to spare. Pure.
+// Error bounds of results where sums are taken in another order: each value carries a bound of its
+// distance from the result of any order. After the running error analysis of N. Higham, "Accuracy
+// and Stability of Numerical Algorithms" (SIAM, 2002), chapters 3 and 4, with a safety margin.
+// Pure.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +14,8 @@
 
 namespace heddle::jit::testing {
 
-/// A value, and how far those of other orders are from it at most: 0 where they have the same bits,
-/// infinite where nothing is known.
+/// A value, and its greatest distance from the values of other orders: 0 where the bits are equal,
+/// infinite where the distance is unknown.
 struct Bounded {
   Scalar value;
   double error = 0;
@@ -22,7 +23,8 @@ struct Bounded {
 
 inline constexpr double unknown_error = std::numeric_limits<double>::infinity();
 
-/// What rounding to `t` adds to a number of that size; infinite where it may leave the type.
+/// The rounding error in `t` of a number of the given size; infinite where the number may overflow
+/// the type.
 inline double rounding_error(DType t, double size) {
   switch (t) {
     case DType::f16:
@@ -42,7 +44,7 @@ inline double error_after(Op op, const Scalar& result, std::span<const Bounded> 
   const auto error = [&](std::size_t k) { return args[k].error; };
   const auto size = [&](std::size_t k) { return std::fabs(args[k].value.f); };
   if (std::ranges::all_of(args, [](const Bounded& arg) { return arg.error == 0; })) return 0;
-  // Those of whose operands one alone counts.
+  // Operations where only one operand counts.
   if (op == Op::where && error(0) == 0) return error(args[0].value.i != 0 ? 1 : 2);
   if (op == Op::arg1 || op == Op::arg2) return error(op == Op::arg1 ? 0 : 1);
   const bool known = std::ranges::all_of(args, [](const Bounded& arg) {
@@ -107,7 +109,7 @@ inline double error_after_cast(const Scalar& result, const Bounded& from) {
 }
 
 /// A scalar that loops add to, multiply, or compare with: x = op(x, term) in any order of terms,
-/// products and the sums that they go to rounded once or twice.
+/// where products and their sums are rounded once or twice.
 class Accumulated {
  public:
   void set(const Bounded& start) {
@@ -116,7 +118,7 @@ class Accumulated {
     size_ = std::fabs(start.value.f);
   }
 
-  /// What is known after such a step, which gave `sum`.
+  /// The error bound after a step, which gave `sum`.
   double step(Op op, const Scalar& sum, const Bounded& before, const Bounded& term) {
     if (!is_floating(sum.dtype)) return before.error == 0 && term.error == 0 ? 0 : unknown_error;
     if (op_ != op) {
@@ -127,7 +129,7 @@ class Accumulated {
     ++terms_;
     if (!std::isfinite(term.value.f) || !std::isfinite(sum.f)) error_ = unknown_error;
     if (op == Op::max || op == Op::min) {
-      // The order decides between zeros of both signs.
+      // The order determines the sign of a zero result.
       error_ = std::max(error_, term.error);
       return sum.f == 0 ? std::max(error_, std::numeric_limits<double>::denorm_min()) : error_;
     }
@@ -145,7 +147,7 @@ class Accumulated {
       take_factor(before);
     }
     take_factor(term);
-    // Partial products may leave the type in one order alone.
+    // Partial products may overflow the type in one order alone.
     const double limit = product.dtype == DType::f64 ? 0x1p1000 : 0x1p120;
     if (highest_ > limit || lowest_ < 1 / limit) error_ = unknown_error;
     if (error_ == unknown_error) return error_;
@@ -164,9 +166,10 @@ class Accumulated {
   }
 
   std::optional<Op> op_;
-  double error_ = 0;                                ///< that of start and terms
-  double size_ = 0;                                 ///< that of start and terms together
-  double relative_ = 0, highest_ = 1, lowest_ = 1;  ///< those of factors, below or above 1 left out
+  double error_ = 0;  ///< of the start value and the terms
+  double size_ = 0;   ///< magnitudes of start value and terms, added
+  /// of the factors: error, product of factors above 1, product of factors below 1
+  double relative_ = 0, highest_ = 1, lowest_ = 1;
   double terms_ = 0;
 };
 

@@ -1,11 +1,11 @@
-// The error that a call ends with.
+// Catches the error of a call.
 #pragma once
 
 #include "heddle/status.hpp"
 
 namespace heddle {
 
-/// What `call` throws as an Error; an ok status if it throws none.
+/// The Error that `call` throws, as a status; ok if `call` throws no Error.
 template <class Call>
 Status failure(Call&& call) {
   try {

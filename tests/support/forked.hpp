@@ -1,4 +1,4 @@
-// Forked children of tests, which may not hang.
+// Forked children of tests, with a time limit.
 #pragma once
 
 #include <sys/syscall.h>
@@ -7,7 +7,7 @@
 
 namespace heddle {
 
-/// Whether `holds`, called in a forked child, returns true, and does so within 20 s. It starts no
+/// True where `holds`, called in a forked child, returns true within 20 s. `holds` starts no
 /// threads.
 template <class F>
 [[nodiscard]] bool in_forked_child(const F& holds) {
@@ -19,7 +19,7 @@ template <class F>
       code = holds() ? 0 : 1;
     } catch (...) {
     }
-    // Past TSan, which takes a thread of the parent that nobody had joined yet for a leak.
+    // Bypasses TSan, which reports an unjoined thread of the parent as a leak.
     ::syscall(SYS_exit_group, code);
   }
   int status = 0;

@@ -13,9 +13,9 @@
 namespace heddle::jit::testing {
 namespace {
 
-using At = std::vector<std::int64_t>;  // an element, by its axes
+using At = std::vector<std::int64_t>;  // an element's index along each axis
 
-/// All elements in row-major order.
+/// Visits the elements in row-major order.
 template <class Visit>
 void each_element(const Dims& dims, const Visit& visit) {
   if (ArrayType{DType::bool_, dims}.num_elements() == 0) return;
@@ -54,8 +54,8 @@ Scalar reference_apply(Op op, std::vector<Scalar> args) {
   return reference_value(op, typing.result, args);
 }
 
-/// A sum or the like, as statements keep it: from the neutral element, rounded once; of one term it
-/// is that term.
+/// A sum, product, maximum or minimum as statements compute one: starts with the neutral element,
+/// rounded once at the end; with a single term, the result is the term.
 class Accumulator {
  public:
   Accumulator(Op op, DType result)
@@ -224,7 +224,7 @@ class NodeInterpreter {
     return sum.value();
   }
 
-  /// Where a factor's element is: batch axes, then its own ones from `next` on, then the terms.
+  /// Index of a factor's element: batch axes, then own axes from `next` on, then the terms.
   At factor(const Values& x, std::size_t batch, std::size_t contract, const At& at,
             std::size_t& next, const At& term) const {
     At from(x.type.dims.size(), -1);
@@ -266,7 +266,7 @@ class NodeInterpreter {
     return sum.value();
   }
 
-  /// Each element is rounded, as the next one starts from it.
+  /// Rounds every element, because the next element starts from the rounded value.
   Values cumulated() const {
     const std::size_t axis = axis_index(field(0, 0));
     const DType type = node_->type.dtype;
@@ -287,8 +287,8 @@ class NodeInterpreter {
     return sums;
   }
 
-  /// Where the window of `sizes` begins whose indices are at `b`, along each axis of x; arrays of
-  /// indices are operands from `first` on. None: it does not fit.
+  /// Start, along each axis of x, of the window of `sizes` whose indices are at `b`; index arrays
+  /// are the operands from `first` on. None: the window does not fit.
   std::optional<At> window_start(const At& b, const Dims& x, const Dims& sizes, std::size_t first,
                                  bool clamps) const {
     At start(x.size(), 0);
@@ -328,7 +328,7 @@ class NodeInterpreter {
     return result;
   }
 
-  /// Whether place a is before place b by the keys; equal ones by place.
+  /// True where place a sorts before place b by the keys; equal keys sort by place.
   bool is_before(const At& a, const At& b) const {
     for (std::size_t k = 0; k < node_->args.size(); ++k) {
       const auto of_a = static_cast<std::uint64_t>(arg(k)(a).i);
@@ -359,7 +359,7 @@ class NodeInterpreter {
   const GraphState& graph_;
   const std::vector<HostArray>& arguments_;
   std::vector<Values> values_;
-  const GraphNode* node_ = nullptr;  // at hand
+  const GraphNode* node_ = nullptr;  // the node being interpreted
 };
 
 bool sums_floats(const GraphNode& node) {

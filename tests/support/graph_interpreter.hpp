@@ -1,5 +1,5 @@
-// A plain interpreter of graphs, node by node: the yardstick that their lowering is held to. Slow
-// and obvious on purpose. Pure.
+// A plain interpreter of graphs, node by node: the reference for their lowering. Slow and obvious
+// on purpose. Pure.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace heddle::jit::testing {
 
-/// The results of a finished graph for these arguments, and then the values of its marks. Terms of
-/// reductions are taken in row-major order, from the neutral element; operations and conversions
-/// are those of scalar_reference.hpp.
+/// Returns the results of a finished graph for the given arguments, followed by the values of its
+/// marks. Reductions take their terms in row-major order, from the neutral element;
+/// scalar_reference.hpp computes operations and conversions.
 [[nodiscard]] std::vector<HostArray> interpret(const Graph& graph,
                                                const std::vector<HostArray>& arguments);
 
-/// Whether every order of its sums gives the same bits, so that schedules may choose one: none of
-/// the nodes that results need sums or multiplies floating elements.
+/// True where every order of the graph's sums gives the same bits, and schedules may choose an
+/// order: no node that results depend on sums or multiplies floating elements.
 [[nodiscard]] bool any_order_is_exact(const Graph& graph);
 
 }  // namespace heddle::jit::testing

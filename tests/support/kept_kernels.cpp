@@ -1,5 +1,5 @@
-// A cache of kernels that all suites share: rows of one compiler differ in who runs a program, and
-// most of a suite's time would go to compiling it again for each of them.
+// A kernel cache shared by every suite: rows of one compiler differ in the device that runs a
+// program, and recompiling the program for each row would take most of a suite's time.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

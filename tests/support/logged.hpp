@@ -13,8 +13,8 @@
 
 namespace heddle::test {
 
-/// The lines of the log. Another thread may still be in a hook that was taken back; so hook and
-/// test share them.
+/// The lines of the log. Another thread may still run a removed hook, hence hook and test share
+/// ownership of the lines.
 class Logged {
  public:
   Logged() {
@@ -27,7 +27,7 @@ class Logged {
   Logged(const Logged&) = delete;
   Logged& operator=(const Logged&) = delete;
 
-  /// Those that have `part` in them.
+  /// The lines that contain `part`.
   [[nodiscard]] std::vector<std::string> with(std::string_view part) const {
     const std::lock_guard lock(lines_->mutex);
     std::vector<std::string> found;
@@ -39,7 +39,7 @@ class Logged {
   [[nodiscard]] int count(std::string_view part) const {
     return static_cast<int>(with(part).size());
   }
-  /// All, each with its newline.
+  /// Every line, followed by a newline.
   [[nodiscard]] std::string text() const {
     std::string joined;
     for (const std::string& line : with("")) joined += line + "\n";

@@ -40,7 +40,7 @@ class Interpreter {
     for (const StmtPtr& stmt : body) statement(*stmt);
   }
 
-  /// What the kernel ABI has that part do.
+  /// Runs part `number` of `of` parts, as the kernel ABI divides the work.
   void part(std::int64_t number, std::int64_t of) {
     for (const StmtPtr& stmt : loop_.body) {
       const bool assigns =
@@ -108,7 +108,7 @@ class Interpreter {
 
   void position(const Stmt& stmt) {
     const auto [found, error] = value(*stmt.value);
-    const bool unsure = error != 0;  // a schedule may find it elsewhere
+    const bool unsure = error != 0;  // a schedule may compute another position
     if (unsure) forget(stmt.body);
     const bool is_huge = found.dtype == DType::u64 && found.i < 0;  // 2^63 or more
     const bool below = !is_huge && found.i < stmt.from;
@@ -120,14 +120,14 @@ class Interpreter {
     unsure_ -= unsure ? 1 : 0;
   }
 
-  /// Whatever the statements may assign is not known.
+  /// Marks every element that the statements may assign as unknown.
   void forget(const Block& body) {
     for (const StmtPtr& stmt : body) {
       if (stmt->kind == StmtKind::store || stmt->kind == StmtKind::zero)
         std::ranges::fill(errors_[stmt->buffer], unknown_error);
       if (stmt->kind == StmtKind::assign) {
         const auto local = locals_.find(stmt->local);
-        if (local == locals_.end()) continue;  // of the body itself
+        if (local == locals_.end()) continue;  // declared in the body
         for (Bounded& element : local->second.elements) {
           element.error = unknown_error;
           local->second.sum.set(element);
@@ -150,8 +150,8 @@ class Interpreter {
     element = v;
   }
 
-  /// The term of a step x = op(x, term) or x = op(term, x) that loops may take in any order; else
-  /// null.
+  /// The term of a step x = op(x, term) or x = op(term, x) that loops may take in any order; null
+  /// for any other step.
   static const Value* summed(const Stmt& stmt) {
     const Value& v = *stmt.value;
     const bool sums = v.kind == ValueKind::op && v.args.size() == 2 && stmt.subscripts.empty() &&
@@ -192,11 +192,11 @@ class Interpreter {
     return static_cast<std::size_t>(at);
   }
 
-  /// A scalar, or a block of them.
+  /// A scalar, or a block of scalars.
   struct Local {
     Dims dims;
     std::vector<Bounded> elements;
-    Accumulated sum;  // a scalar's
+    Accumulated sum;  // for a scalar
   };
 
   Bounded element(const Value& v) const {
@@ -241,7 +241,7 @@ class Interpreter {
   std::map<VarId, std::int64_t> vars_;
   std::map<LocalId, Local> locals_;
   ElementErrors errors_;
-  int unsure_ = 0;  // positions around that a schedule may find elsewhere
+  int unsure_ = 0;  // enclosing positions that a schedule may compute differently
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A plain interpreter of the loop IR: the yardstick that passes and compilers are held to. Slow and
-// obvious on purpose. Pure but for the arrays it is given; the caller orders access to those.
+// A plain interpreter of the loop IR: the reference for passes and compilers. Slow and obvious on
+// purpose. Pure but for the given arrays; the caller orders access to them.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,29 @@ namespace heddle::jit::testing {
 
 /// Runs `loop` on `buffers` (one per Loop::buffers, of its type) with these static values. Throws
 /// std::out_of_range where an access leaves its buffer and std::logic_error where a kernel is
-/// illegal otherwise. Operations and conversions are those of scalar_reference.hpp.
+/// illegal otherwise. scalar_reference.hpp computes operations and conversions.
 void interpret(const Loop& loop, std::span<const HostArray> buffers,
                std::span<const std::int64_t> statics = {});
 
-/// The same in as many parts as `order` has, one after the other in that order, by the kernel ABI;
-/// scratch that parts have their own of holds garbage as each begins.
+/// As interpret(), in as many parts as `order` has, run one after the other in that order, by the
+/// kernel ABI; scratch that each part owns holds garbage as the part begins.
 void interpret_in_parts(const Loop& loop, std::span<const HostArray> buffers,
                         std::span<const std::int64_t> statics, std::span<const std::int64_t> order);
 
-/// For each element of each buffer: how far from it results may be that take the sums of loops in
-/// another order, or round a product and its sum once: 0 where they have the same bits, infinite
-/// where that is not known.
+/// For every element of every buffer: the greatest distance of results that take the sums of loops
+/// in another order, or round a product and its sum once: 0 where the bits are equal, infinite
+/// where the distance is unknown.
 using ElementErrors = std::vector<std::vector<double>>;
-/// The same, and what schedules may change of the results.
+/// As interpret(); returns how far schedules may change the results.
 [[nodiscard]] ElementErrors interpret_bounded(const Loop& loop, std::span<const HostArray> buffers,
                                               std::span<const std::int64_t> statics = {});
 
-/// For arrays of one type: the same bits, any NaN for any other, or no further apart than the
-/// errors of `a`.
+/// True where corresponding elements of arrays of one type are equal, are both NaN, or differ by at
+/// most the error of `a`'s element.
 [[nodiscard]] bool near_elements(const HostArray& a, const HostArray& b,
                                  std::span<const double> errors);
 
-/// Same type and same bits, but that any NaN equals any other.
+/// True where type and bits are equal; any two NaNs count as equal.
 [[nodiscard]] bool same_elements(const HostArray& a, const HostArray& b);
 
 }  // namespace heddle::jit::testing

@@ -1,5 +1,5 @@
-// exp, sin and the like in 64 significant bits or more, and the distance of a result from them.
-// Pure.
+// exp, sin and similar functions in 64 significant bits or more, and the distance of a result from
+// them. Pure.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace heddle::jit::testing {
 
-/// The operations that are computed by polynomials, and how far they may be from the exact value:
+/// Operations that are computed by polynomials, and their greatest distance from the exact value:
 /// jit/value/README.md states these bounds.
 struct MathBound {
   Op op;
@@ -49,10 +49,11 @@ inline long double math_reference(Op op, long double a, long double b) {
   }
 }
 
-/// |got - exact| in units of the last place of T at `exact` (of the smallest number below normal
-/// ones). 0 where both are NaN or both are the same infinity; infinite where only one is NaN, or
-/// where a zero has the wrong sign. An infinite `got` counts as the first power of two that T has
-/// not.
+///
+/// got - exact
+/// in units of the last place of T at `exact` (of the smallest subnormal number). 0 where both are
+/// NaN or both are the same infinity; infinite where exactly one is NaN, or where a zero has the
+/// wrong sign. An infinite `got` counts as the first power of two beyond the range of T.
 template <class T>
 double units_apart(T got, long double exact) {
   using L = std::numeric_limits<T>;
@@ -66,7 +67,7 @@ double units_apart(T got, long double exact) {
   const long double end = std::copysign(std::ldexp(1.0L, L::max_exponent), exact);
   const long double value = std::isinf(got) ? end : static_cast<long double>(got);
   if (std::isinf(got) && std::signbit(got) != std::signbit(exact)) return wrong;
-  // Beyond the last number all that counts is that the result is infinite.
+  // Beyond the last number, any infinite result is correct.
   if (std::isinf(got) && std::fabs(exact) >= std::fabs(end)) return 0;
   return static_cast<double>(std::ldexp(std::fabs(value - exact), L::digits - exponent));
 }

@@ -1,5 +1,5 @@
-// What each operation means, written without any of heddle's code: integers in 128 bits, floats by
-// the host compiler and its C library. What is computed by polynomials is in math_reference.hpp.
+// Meaning of each operation, written without heddle's code: integers in 128 bits, floats by the
+// host compiler and its C library. Operations computed by polynomials are in math_reference.hpp.
 // Pure.
 #pragma once
 
@@ -156,7 +156,7 @@ inline std::uint64_t threefry_reference(std::uint64_t key, std::uint64_t counter
 }
 
 /// The result of `op` on operands of one compute type, except `where`, whose first operand counts
-/// as true when it is not zero. R is the result type.
+/// as true when nonzero. R is the result type.
 template <class R, class T>
 R op_reference(Op op, T a, T b, T c) {
   const auto nan = [](T v) { return v != v; };
@@ -220,7 +220,8 @@ R op_reference(Op op, T a, T b, T c) {
   }
 }
 
-/// The same bits, or both NaN (which of several NaNs comes out is not defined).
+/// True where the bits are equal, or both are NaN (an operation on several NaNs may return any
+/// NaN).
 template <class T>
 bool same_value(T a, T b) {
   if (a != a && b != b) return true;

@@ -7,7 +7,7 @@
 
 namespace heddle::jit {
 
-/// The loop that `text` describes below its first line.
+/// The loop in `text`, which lacks the first line of the format.
 inline Loop parsed(const std::string& text) { return parse_loop("heddle-loop 1\n" + text); }
 
 }  // namespace heddle::jit

@@ -35,7 +35,7 @@ class Maker {
     };
     const bool a_turned = flip(), b_turned = flip(), c_turned = below(4) == 0;
     const bool b_batched = batched && flip();
-    const bool narrow = type == i32 && below(4) > 0;  // factors, so that terms may lie in words
+    const bool narrow = type == i32 && below(4) > 0;  // factors small enough for terms in words
     const DType a_type = narrow ? few_bits() : type, b_type = narrow ? few_bits() : type;
     const Tensor a("a", a_type, dims(stride * (rows - 1) + window, terms, a_turned, batched));
     const Tensor b("b", b_type, dims(terms * window, lanes, b_turned, b_batched));
@@ -59,7 +59,7 @@ class Maker {
       default:
         break;
     }
-    // A virtual sum with something done to it.
+    // A virtual sum, and an operation on the sum.
     const Tensor bias("bias", type, {lanes}), y("y", type, c.dims());
     const Access result = at(y, i, j, c_turned, batched);
     p << (target = sum(product));
@@ -78,7 +78,7 @@ class Maker {
     constexpr std::array types{i8, i8, u8, i16, u16, bool_};
     return types[below(types.size())];
   }
-  /// The element, or something computed from it and the term's number.
+  /// The element, or a value computed from the element and the term's number.
   Expr factor(const Expr& element, const Index& k) {
     switch (below(8)) {
       case 0:
@@ -135,7 +135,7 @@ class RowMaker {
 
   Expr number(int n) const { return cast(n, type_); }
 
-  /// A value of the element (i, j): it grows slowly, so that sums stay exact.
+  /// A value of the element (i, j) that grows slowly and keeps sums exact.
   Expr value(const Index& i, const Index& j) {
     const Expr x = any(matrices_)(i, j);
     switch (below(8)) {
@@ -194,7 +194,7 @@ class TransposeMaker {
   explicit TransposeMaker(std::uint64_t seed) : random_(seed) {}
 
   Program make() {
-    // Two axes that may be cut, among short ones.
+    // Two axes that may be split, among short axes.
     const std::size_t rank = std::max<std::size_t>(2, 1 + below(4));
     for (std::size_t axis = 0; axis < rank; ++axis)
       extents_.push_back(static_cast<std::int64_t>(axis < 2 ? 6 + below(40) : 1 + below(3)));
@@ -208,7 +208,7 @@ class TransposeMaker {
  private:
   std::size_t below(std::size_t n) { return random_() % n; }
 
-  /// A tensor with the axes in some order, in the middle of which the space lies.
+  /// A tensor with the axes in random order, larger than the space by strides and offsets.
   Access any(DType type) {
     std::vector<std::size_t> order(extents_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -224,7 +224,7 @@ class TransposeMaker {
     return Tensor("x", type, dims).at(at);
   }
 
-  /// Any type, more often one that vectors are made of.
+  /// Any type, more often a type with vector instructions.
   DType any_type() {
     constexpr std::array types{f32, f32,  f64, i32, u32, i64, u64,
                                f16, bf16, i8,  u8,  i16, u16, bool_};

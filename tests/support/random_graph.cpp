@@ -25,7 +25,7 @@ std::vector<Node> GraphGenerator::make(std::span<const std::optional<Node>> give
 }
 
 DType GraphGenerator::dtype() {
-  // Floats more often: most operations are for them.
+  // Floats are more frequent: most operations take floats.
   return one_of(2) ? DType::f32 : static_cast<DType>(below(dtype_count));
 }
 
@@ -34,7 +34,7 @@ Dims GraphGenerator::dims() {
   for (std::int64_t rank = below(4); rank > 0; --rank)
     dims.push_back(one_of(12)   ? 0
                    : one_of(3)  ? 1
-                   : one_of(10) ? 17 + below(54)  // what schedules are for
+                   : one_of(10) ? 17 + below(54)  // large enough for schedules
                                 : 2 + below(5));
   return dims;
 }
@@ -82,7 +82,7 @@ Node GraphGenerator::bounded(const Node& node) {
 }
 
 Node GraphGenerator::operation() {
-  // What does not go together by chance is replaced.
+  // Retries where the random operands do not fit the operation.
   for (int tries = 0; tries < 20; ++tries) {
     try {
       switch (below(8)) {

@@ -1,4 +1,4 @@
-// Random graphs, for differential tests: small arrays of all dtypes, every kind of node. The seed
+// Random graphs, for differential tests: small arrays of any dtype, every kind of node. The seed
 // decides everything. One thread.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace heddle::jit::testing {
 
-/// A finished graph of some `size` operations, of which 1 to 3 are results.
+/// A finished graph of about `size` operations with 1 to 3 results.
 [[nodiscard]] Graph random_graph(std::uint64_t seed, int size);
-/// The same nodes in another graph; gives the results. Parameter k is `parameters[k]`, where that
-/// is there, else one of the graph.
+/// Adds the same nodes to a second graph and returns the results. Parameter k is `parameters[k]`
+/// where present, otherwise a parameter of the graph.
 [[nodiscard]] std::vector<Node> random_nodes(std::uint64_t seed, int size, const Graph& graph,
                                              std::span<const std::optional<Node>> parameters);
 

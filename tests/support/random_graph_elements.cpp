@@ -1,4 +1,4 @@
-// Operations of elements: each of them that Operand has.
+// Elementwise operations: every such operation of Operand.
 #include <array>
 
 #include "support/random_graph_generator.hpp"

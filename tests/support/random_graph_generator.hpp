@@ -1,4 +1,4 @@
-// Makes random_graph(): operations on nodes at hand, each in a file of its family.
+// Builds random_graph(): operations on existing nodes, one file per family.
 #pragma once
 
 #include <optional>
@@ -29,17 +29,17 @@ class GraphGenerator {
   DType dtype();
   Dims dims();
   const Node& any() { return nodes_[static_cast<std::size_t>(below(std::ssize(nodes_)))]; }
-  /// A node of the same shape, or one that broadcasts to it.
+  /// A node of the same shape, or a node that broadcasts to the shape.
   Node alike(const Node& node);
-  /// A node with an axis at least, if need be an expanded one.
+  /// A node with at least one axis, expanded where necessary.
   Node with_axis();
   std::int64_t axis(const Node& node) { return below(node.rank()); }
-  /// Integers about as large as places are, negative ones and such outside among them.
+  /// Integers in the range of places, and some negative and out-of-range ones.
   Node indices(const Dims& dims);
-  /// A scalar of u64 that the graph computes, or a constant.
+  /// A scalar of u64: a constant, or computed by the graph.
   Node key();
 
-  /// Graphs of small arrays: others are cut.
+  /// Slices large arrays: graphs have small arrays.
   static Node bounded(const Node& node);
   Node operation();
 

@@ -1,4 +1,4 @@
-// Operations at places that are computed, of order, and of chance.
+// Operations at computed places, sorts, and random numbers.
 #include <array>
 
 #include "jit/graph/nodes.hpp"
@@ -49,7 +49,7 @@ Node GraphGenerator::windowed_at_random() {
   switch (below(3)) {
     case 0:
       return window;
-    case 1:  // a part of it, which nobody else reads
+    case 1:  // a slice, the window's only reader
       return slice(window, axis(node), {below(3), 1 + below(5), 1 + below(2)});
     default:
       return dynamic_update_slice(node, window + 1, starts);
@@ -85,7 +85,7 @@ Node GraphGenerator::ordered() {
       const Node second = other.rank() == 0 ? node == node : other;
       return sort({second, node}, along, 1 + below(2), options)[1];
     }
-    case 3: {  // rows that are long enough for digits
+    case 3: {  // rows long enough for sorting by digits
       const Dims dims{1 + below(2), 129 + below(60)};
       const Node key = cast(indices(dims), one_of(4) ? DType::i64 : DType::i16);
       if (one_of(2)) return argsort(key, -1, options);

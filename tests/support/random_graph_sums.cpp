@@ -1,4 +1,4 @@
-// Reductions, contractions, windows, and layers that are made of them.
+// Reductions, contractions, windows, and layers composed of them.
 #include <array>
 
 #include "jit/graph/nodes.hpp"

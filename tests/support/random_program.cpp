@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array all_dtypes{bool_, u8, i8, u16, i16, i32, u32, i64, u64, f16, bf16, f32, f64};
 
-/// Bounds of large programs; small ones have fewer.
+/// Limit for large programs; small programs have fewer.
 constexpr std::int64_t iterations_max = 10'000;
 constexpr std::int64_t elements_max = 6'000;
 
@@ -37,7 +37,7 @@ class Generator {
       statics_.push_back(index);
     }
     for (std::size_t wanted = 1 + below(6), tries = 0; wanted > 0 && tries < 60; ++tries) {
-      try {  // a statement that does not type or fit is not the point here
+      try {  // a statement with invalid types or shapes is retried
         const Statement made = statement();
         if (iterations_of(made) > iterations_max) continue;
         result.program << made;
@@ -76,7 +76,7 @@ class Generator {
     return dims;
   }
 
-  /// Tensors share extents, so that statements find indices that fit several.
+  /// Tensors share extents, hence statements find indices that fit several tensors.
   Dims large_dims() {
     if (extents_.empty()) {
       extents_ = {static_cast<std::int64_t>(1 + below(4)), static_cast<std::int64_t>(5 + below(16)),
@@ -115,7 +115,7 @@ class Generator {
   Subscript subscript(std::int64_t extent, bool grow) {
     if (extent == 0) return grow ? Subscript(fresh(0, false)) : reuse(0);
     if (chance(6)) return computed(extent, grow);
-    // Whole axes are what schedules cut.
+    // Schedules split whole axes.
     if (options_.large && chance(50)) return grow ? Subscript(fresh(extent, false)) : reuse(extent);
     const auto reach = static_cast<std::int64_t>(1 + below(static_cast<std::size_t>(extent)));
     switch (grow ? below(9) : 9 + below(4)) {
@@ -142,7 +142,7 @@ class Generator {
     }
   }
 
-  /// A position somewhere in the axis or beside it, alone or with an index.
+  /// A position inside or outside the axis, alone or with an index.
   Subscript computed(std::int64_t extent, bool grow) {
     constexpr std::array integers{u8, i8, u16, i16, i32, u32, i64, u64, i32, i64};
     const Tensor& tensor = pick(tensors_);
@@ -225,7 +225,7 @@ class Generator {
     }
   }
 
-  /// Whole axes, of which those that the target takes no index of are reduced.
+  /// Whole axes; the axes whose index the target does not use are reduced.
   Statement reduction() {
     grow_ = false;
     const Tensor& source = pick(tensors_);
@@ -254,7 +254,7 @@ class Generator {
     }
   }
 
-  /// What sums and products of whole rows have as terms.
+  /// A term of sums and products of whole rows.
   Expr short_term() {
     const auto read = [&]() -> Expr {
       const Tensor& tensor = pick(tensors_);
@@ -355,11 +355,11 @@ class Generator {
   std::mt19937_64 random_;
   RandomProgramOptions options_;
   std::vector<Tensor> tensors_;
-  std::vector<std::int64_t> extents_;  // those of large programs
+  std::vector<std::int64_t> extents_;  // for large programs
   std::vector<StaticIndex> statics_;
   std::optional<Tensor> merged_;
-  std::vector<Known> indices_;  // in the statement at hand
-  std::vector<Expr> values_;    // in the statement at hand, to be shared
+  std::vector<Known> indices_;  // of the current statement
+  std::vector<Expr> values_;    // of the current statement, for reuse
   bool grow_ = false;
 };
 

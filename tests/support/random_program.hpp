@@ -23,8 +23,8 @@ struct RandomProgram {
 struct RandomProgramOptions {
   bool modes = true;    ///< ask for random memory modes on some tensors
   bool library = true;  ///< exp, sin, ...
-  /// Extents of up to 80 next to those of up to 4, ranks of up to 5: schedules cut such loops into
-  /// tiles, vectors and what is left. A statement runs some 10,000 iterations at most.
+  /// Mixes extents of up to 80 with extents of up to 4, ranks of up to 5: schedules cut such loops
+  /// into tiles, vectors and remainders. A statement runs some 10,000 iterations at most.
   bool large = false;
 };
 

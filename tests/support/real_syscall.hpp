@@ -1,4 +1,4 @@
-// For programs that put a syscall() of their own before the C library's. Any thread.
+// For programs that define their own syscall() before the C library's. Any thread.
 #pragma once
 
 #include <dlfcn.h>
@@ -7,7 +7,7 @@
 
 namespace heddle {
 
-/// The C library's syscall() with the six arguments that any call may have.
+/// Calls the C library's syscall() with the greatest number of arguments, six.
 inline long real_syscall(long number, std::va_list list) {
   static const auto real = reinterpret_cast<long (*)(long, ...)>(::dlsym(RTLD_NEXT, "syscall"));
   long arguments[6];

@@ -31,7 +31,7 @@ Scalar scalar_of(DType t, T value) {
   return Scalar::of_int(t, static_cast<std::int64_t>(value));
 }
 
-/// By polynomials: the product's bits, looked at.
+/// Returns the product's own polynomial result, after a check of its error bound.
 template <class T>
 Scalar polynomial(const MathBound& bound, std::span<const Scalar> args) {
   const Scalar made = evaluate(op_function(bound.op, args[0].dtype), args);
@@ -44,14 +44,14 @@ Scalar polynomial(const MathBound& bound, std::span<const Scalar> args) {
 
 float without_subnormals(float x) { return std::abs(x) < FLT_MIN ? std::copysign(0.0F, x) : x; }
 
-/// Two bf16 as the words of pair_bf16 have them, the low one first.
+/// The two bf16 of a word of pair_bf16, low half first.
 std::array<float, 2> parts_of(const Scalar& word) {
   const auto bits = static_cast<std::uint32_t>(word.i);
   return {std::bit_cast<float>(bits << 16), std::bit_cast<float>(bits >> 16 << 16)};
 }
 
-/// a * b + c where a result is 0 that is subnormal with 24 bits and any exponent: 2^30 times as
-/// large, which no subnormal number is then, it is rounded as that.
+/// a * b + c with flush to zero: the result is 0 where the result rounded to 24 bits with unlimited
+/// exponent is subnormal. The check scales by 2^30, where no result is subnormal before rounding.
 float multiply_add(float a, float b, float c) {
   const float large = std::fma(std::ldexp(a, 30), b, std::ldexp(c, 30));
   return std::abs(large) < std::ldexp(FLT_MIN, 30) ? std::copysign(0.0F, std::fma(a, b, c))

@@ -1,4 +1,4 @@
-// What an operation gives, computed without the product's primitive functions. Pure.
+// Results of operations, computed without the product's primitive functions. Pure.
 #pragma once
 
 #include <span>
@@ -7,9 +7,10 @@
 
 namespace heddle::jit::testing {
 
-/// The value of `op`, of type `result`, on operands as type_op() wants them: by op_reference.hpp.
-/// What is computed by polynomials (exp, sin, ...) is the product's own value, as its bits are its
-/// own; throws std::logic_error where that is not within its bound of math_reference.hpp.
+/// The value of `op`, of type `result`, on operands with types that type_op() accepts: by
+/// op_reference.hpp. For polynomial operations (exp, sin, ...) returns the product's own value,
+/// because the bits are implementation-defined; throws std::logic_error where the value exceeds the
+/// bound of math_reference.hpp.
 [[nodiscard]] Scalar reference_value(Op op, DType result, std::span<const Scalar> args);
 
 /// `value` converted to `to`: by cast_reference.hpp.

@@ -1,4 +1,4 @@
-// How much random tests do.
+// Number of cases in random tests.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace heddle::test {
 
-/// A number from the environment, else `usual`.
+/// A number from the environment, `usual` by default.
 inline std::uint64_t from_environment(const char* name, std::uint64_t usual) {
   const char* const text = std::getenv(name);
   return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
@@ -20,7 +20,7 @@ inline constexpr std::uint64_t slower = 10;
 inline constexpr std::uint64_t slower = 1;
 #endif
 
-/// HEDDLE_TEST_SEEDS, else `usual`, of which sanitizers, being that much slower, look at a tenth.
+/// HEDDLE_TEST_SEEDS, `usual` by default; under the slower sanitizers a tenth of `usual`.
 inline std::uint64_t seeds(std::uint64_t usual) {
   return from_environment("HEDDLE_TEST_SEEDS", usual / slower);
 }

@@ -1,4 +1,4 @@
-// A directory of a test's own, which goes with its contents. One thread.
+// A temporary directory, removed with its contents. One thread.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Which threads a test's process has.
+// The threads of a test's process.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,10 @@
 
 namespace heddle {
 
-/// The threads of this process that have not begun to exit, at the time of construction, by their
-/// ids: those that an earlier test left to end by themselves are no sign of what this test does.
-/// The kernel lists a thread in /proc for a moment after its join returned; PF_EXITING in its flags
-/// (field 9 of stat, proc(5)) was set before the join could return.
+/// Ids of the threads of this process that had not begun to exit at construction: threads that an
+/// earlier test left running say nothing about the current test. The kernel lists a thread in /proc
+/// for a moment after its join returned; PF_EXITING in its flags (field 9 of stat, proc(5)) was set
+/// before the join could return.
 class LiveThreads {
  public:
   LiveThreads() {
@@ -23,7 +23,7 @@ class LiveThreads {
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
       std::ifstream file(entry.path() / "stat");
       std::string line;
-      if (!std::getline(file, line)) continue;                      // gone meanwhile
+      if (!std::getline(file, line)) continue;                      // ended meanwhile
       std::istringstream fields(line.substr(line.rfind(')') + 1));  // a name may have blanks
       std::string skipped;
       for (int field = 3; field < 9; ++field) fields >> skipped;
@@ -34,13 +34,13 @@ class LiveThreads {
   }
 
   [[nodiscard]] int count() const { return static_cast<int>(ids_.size()); }
-  /// How many threads live that are not among these.
+  /// Number of live threads outside this set.
   [[nodiscard]] int added() const { return LiveThreads().besides(*this); }
-  /// How many of these live no more.
+  /// Number of threads of this set that have ended.
   [[nodiscard]] int ended() const { return besides(LiveThreads()); }
 
-  /// Whether at most `stay` others are live within 30 s: a worker that drops the last handle of its
-  /// scheduler cannot join itself, and ends soon after.
+  /// True where at most `stay` other threads are live within 30 s: a worker that drops the last
+  /// handle of its scheduler cannot join itself, and ends soon after.
   [[nodiscard]] bool others_end(int stay = 0) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (added() > stay) {
