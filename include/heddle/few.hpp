@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "heddle/requires.hpp"
+
 namespace heddle::executors {
 
 /// A vector that stores up to `few` values without an allocation.
