@@ -154,6 +154,11 @@ class Operand : NodeOperations {
   std::source_location where_;
 };
 
+/// Returns x, and stores its values in memory while the graph runs: every reader loads them.
+/// Without keep(), heddle decides which nodes are stored, and computes the others where they are
+/// read. Kept nodes are part of the graph's text. Throws failed_precondition in a finished graph.
+Node keep(const Node& x, std::source_location where = std::source_location::current());
+
 /// Axes of a node; a negative axis counts from the end: -1 is the last.
 using Axes = std::vector<std::int64_t>;
 

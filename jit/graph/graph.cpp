@@ -23,6 +23,14 @@ using jit::NodeKind;
 
 namespace {
 
+void require_open(const GraphState& graph, NodeId id, std::string_view what,
+                  std::source_location where) {
+  if (!graph.finished) return;
+  throw Error(ErrorCode::failed_precondition,
+              fmt::format("{} of graph '{}' cannot be {} any more: the graph is finished{}",
+                          graph.show(id), graph.name, what, jit::at(where)));
+}
+
 std::string require_graph_name(std::string name, std::source_location where) {
   if (!name.empty()) return name;
   throw Error(ErrorCode::invalid_argument,
@@ -43,14 +51,16 @@ std::string Node::to_string() const { return jit::graph_of(*this, "to_string")->
 
 const Node& Node::log(std::string message, std::source_location where) const {
   GraphState& graph = *jit::graph_of(*this, "log", where);
-  if (graph.finished) {
-    throw Error(ErrorCode::failed_precondition,
-                fmt::format("{} of graph '{}' cannot be marked any more: the graph is "
-                            "finished{}",
-                            graph.show(id_), graph.name, jit::at(where)));
-  }
+  require_open(graph, id_, "marked", where);
   graph.marks.emplace_back(id_, std::move(message));
   return *this;
+}
+
+Node keep(const Node& x, std::source_location where) {
+  GraphState& graph = *jit::graph_of(x, "keep", where);
+  require_open(graph, jit::id_of(x), "kept", where);
+  graph.keeps.insert(jit::id_of(x));
+  return x;
 }
 
 Graph::Graph(std::string name, std::source_location where)

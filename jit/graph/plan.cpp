@@ -39,6 +39,7 @@ class KeepPlanner {
     for (NodeId id = 0; id < live_.size(); ++id) computes_[id] = computes(id);
     for (const NodeId id : graph_.results) kept_[id] = Keeping::tensor;
     for (const auto& [id, message] : graph_.marks) kept_[id] = Keeping::tensor;
+    for (const NodeId id : graph_.keeps) kept_[id] = Keeping::memory;
     for (NodeId id = static_cast<NodeId>(live_.size()); id-- > 0;) {
       if (live_[id]) decide(id);
     }
@@ -81,7 +82,7 @@ class KeepPlanner {
   }
 
   bool is_kept(NodeId id) const { return kept_[id] != Keeping::none; }
-  void keep(NodeId id) { kept_[id] = Keeping::tensor; }
+  void keep(NodeId id) { kept_[id] = std::max(kept_[id], Keeping::tensor); }
   /// True if expressions end at the node, whatever passes do to tensors.
   bool in_memory(NodeId id) const {
     return kept_[id] == Keeping::memory || !is_pointwise(graph_.node(id).kind);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <source_location>
 #include <span>
 #include <string>
@@ -68,6 +69,7 @@ struct GraphState {
   std::vector<std::string> parameter_names;
   std::vector<NodeId> results;
   std::vector<std::pair<NodeId, std::string>> marks;  ///< Node::log(), in order
+  std::set<NodeId> keeps;                             ///< keep()
   /// A variable that the function reads (heddle/variable.hpp).
   struct VariableUse {
     std::shared_ptr<void> variable;

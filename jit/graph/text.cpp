@@ -43,6 +43,9 @@ class GraphPrinter {
     }
     for (const auto& [id, message] : graph_.marks)
       put("mark v{} {}\n", numbers_[id], quoted_message(message));
+    for (const NodeId id : graph_.keeps) {
+      if (live[id]) put("keep v{}\n", numbers_[id]);
+    }
     text_ += "results";
     for (std::size_t k = 0; k < graph_.results.size(); ++k)
       put("{} v{}", k == 0 ? "" : ",", numbers_[graph_.results[k]]);
@@ -104,6 +107,7 @@ class GraphParser : Scanner {
       const NodeId id = known("the marked node");
       graph_->marks.emplace_back(id, message());
     }
+    while (accept("keep")) graph_->keeps.insert(known("the kept node"));
     expect("results");
     do {
       graph_->results.push_back(known("a result"));

@@ -6,8 +6,10 @@
 //  read before it is written         on_device, or hosted(changed_on_devices)
 //  last written, not read after      an output: on_device, as no request says to discard it
 //  written whole, then read          virtual where an element is read at most max_visits times, is
-//                                    a constant, or takes less to recompute than to store and
-//                                    load; else local; on_device where asked
+//                                    a constant, gives positions and is computed from indices,
+//                                    or takes less to recompute than to store and load; and its
+//                                    sums keep their schedule at the readers (taken_sums.hpp);
+//                                    else local; on_device where asked
 //
 // A user's request refines the mode by the table of jit/describe/tensor.hpp; an incompatible
 // request is refused.
@@ -22,6 +24,7 @@
 #include "jit/describe/tensor.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/lower/passes.hpp"
+#include "jit/lower/taken_sums.hpp"
 #include "jit/vector/value_cost.hpp"
 
 namespace heddle::jit {
@@ -52,6 +55,7 @@ class Inference {
         traced_(trace(lowered_.loop, options.max_tracing_dim + 1)),
         load_cost_(lowered_.loop.buffers.size(), 1),
         reads_(lowered_.loop.buffers.size(), 0),
+        taken_sums_(uses_),
         read_last_(lowered_.loop.buffers.size(), false) {
     for (const StmtPtr& stmt : lowered_.loop.body) {
       const Block alone{stmt};
@@ -73,8 +77,7 @@ class Inference {
     for (auto& [tensor, placement] : lowered_.placements) {
       const BufferId id = buffers[tensor];
       decide(tensor, id, placement);
-      if (placement.mode == virtual_ && !traced_[id].constant)
-        load_cost_[id] = element_cost(id).value_or(unknown_cost);
+      if (placement.mode == virtual_ && !traced_[id].constant) take_in(id);
       if (placement.mode == local || placement.mode == virtual_)
         lowered_.loop.buffers[id].role = Role::scratch;
     }
@@ -84,6 +87,13 @@ class Inference {
  private:
   /// Exceeds the cost of any element that is worth recomputing.
   static constexpr std::int64_t unknown_cost = 1 << 20;
+
+  /// Notes what the readers of a virtual buffer compute for each of its elements.
+  void take_in(BufferId id) {
+    const Inlinable inlinable = find_definition(uses_, id);
+    load_cost_[id] = element_cost(id, inlinable).value_or(unknown_cost);
+    if (inlinable.definition) taken_sums_.take(id, taken_sums_.of(*inlinable.definition));
+  }
 
   void decide(const Tensor& tensor, BufferId id, Placement& placement) const {
     const BufferAccess& access = lowered_.interface.buffers[id];
@@ -140,8 +150,7 @@ class Inference {
   /// Operations and loads per element, including those of recomputed elements that it reads. None
   /// where an element takes more than one statement, too many operations to count, or elements of
   /// other sizes: elements of other sizes would keep readers from becoming vector code.
-  std::optional<std::int64_t> element_cost(BufferId id) const {
-    const Inlinable inlinable = find_definition(uses_, id);
+  std::optional<std::int64_t> element_cost(BufferId id, const Inlinable& inlinable) const {
     if (!inlinable.definition || inlinable.definition->parts.size() != 1) return std::nullopt;
     const Block& body = inlinable.definition->parts[0].body;
     if (body.size() != 1 || body[0]->kind != StmtKind::store) return std::nullopt;
@@ -164,14 +173,39 @@ class Inference {
 
   /// True if recomputing an element at each read is faster than storing and loading it.
   bool is_cheap(BufferId id) const {
-    if (traced_[id].constant || visits(id) <= options_.max_visits) return true;
-    const std::optional<std::int64_t> cost = element_cost(id);
+    if (traced_[id].constant) return true;
+    const bool is_read_once = visits(id) <= options_.max_visits;
+    const Inlinable inlinable = find_definition(uses_, id);
+    if (!inlinable.definition) return is_read_once;  // inline_virtual() says why it is stored
+    if (!taken_sums_.fit(id, taken_sums_.of(*inlinable.definition))) return false;
+    if (is_read_once || (is_index(*inlinable.definition) && gives_positions(id))) return true;
+    const std::optional<std::int64_t> cost = element_cost(id, inlinable);
     if (!cost) return false;
     // Measured: an access beyond the first-level cache takes as long as two operations.
     constexpr std::int64_t near_bytes = 16 << 10;
     const double access = *lowered_.loop.buffers[id].type.num_bytes() > near_bytes ? 2 : 1;
     const auto each = static_cast<double>(*cost);
     return visits(id) * each < each + access * (1 + visits(id));
+  }
+
+  /// True if an element is computed from indices and constants alone.
+  static bool is_index(const Definition& definition) {
+    bool loads = false;
+    for (const DefinitionPart& part : definition.parts)
+      walk_values(part.body, [&](const Value& v) { loads |= v.kind == ValueKind::load; });
+    return !loads && definition.parts.size() == 1 && definition.parts[0].body.size() == 1;
+  }
+  /// True if the buffer is read for computed positions only.
+  bool gives_positions(BufferId id) const {
+    bool all = true;
+    for (const auto& [at, loads] : uses_.readers(id)) {
+      walk(Block{uses_[at]}, [&](const Stmt& stmt) {
+        if (stmt.kind == StmtKind::at || !stmt.value) return;
+        walk(*stmt.value,
+             [&](const Value& v) { all = all && !(v.kind == ValueKind::load && v.buffer == id); });
+      });
+    }
+    return all;
   }
 
   /// Counts reads of buffers by statements that do not assign them, in a body that runs `times`
@@ -220,6 +254,7 @@ class Inference {
   std::vector<Traced> traced_;
   std::vector<std::int64_t> load_cost_;  // per buffer
   std::vector<double> reads_;            // per buffer: total loads of its elements
+  TakenSums taken_sums_;
   std::vector<bool> read_last_;  // per buffer: a statement after its last assignment reads it
 };
 

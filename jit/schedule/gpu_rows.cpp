@@ -17,22 +17,22 @@ namespace heddle::jit {
 namespace {
 
 /// A step of the work on a row.
-struct Step {
+struct RowStep {
   enum class Kind { scalar, reduction, loop };
   Kind kind = Kind::scalar;
   Block statements;  ///< for scalars: declarations, assignments and stores; else a single loop
   std::optional<Reduction> reduction{};
 };
 
-std::optional<std::vector<Step>> steps_of(const Block& body) {
-  std::vector<Step> steps;
+std::optional<std::vector<RowStep>> steps_of(const Block& body) {
+  std::vector<RowStep> steps;
   for (std::size_t k = 0; k < body.size(); ++k) {
     const StmtPtr& stmt = body[k];
     if (stmt->kind == StmtKind::comment) continue;
     if (stmt->kind == StmtKind::declare && k + 1 < body.size()) {
       std::optional<Reduction> found = match_reduction(stmt, body[k + 1]);
       if (found && neutral(found->op, stmt->value->dtype)) {
-        steps.push_back({Step::Kind::reduction, {}, std::move(found)});
+        steps.push_back({RowStep::Kind::reduction, {}, std::move(found)});
         ++k;
         continue;
       }
@@ -41,29 +41,30 @@ std::optional<std::vector<Step>> steps_of(const Block& body) {
       if (stmt->mark != LoopMark::serial || stmt->from >= stmt->to ||
           !shared_by_iterations(*stmt, {}).empty())
         return std::nullopt;
-      steps.push_back({Step::Kind::loop, {stmt}});
+      steps.push_back({RowStep::Kind::loop, {stmt}});
       continue;
     }
     if (!is_straight({stmt})) return std::nullopt;
-    if (steps.empty() || steps.back().kind != Step::Kind::scalar) steps.push_back({});
+    if (steps.empty() || steps.back().kind != RowStep::Kind::scalar) steps.push_back({});
     steps.back().statements.push_back(stmt);
   }
   return steps;
 }
 
-const StmtPtr& shared_loop(const Step& step) {
-  return step.kind == Step::Kind::loop ? step.statements[0]
-                                       : step.reduction->loops[longest_loop(step.reduction->loops)];
+const StmtPtr& shared_loop(const RowStep& step) {
+  return step.kind == RowStep::Kind::loop
+             ? step.statements[0]
+             : step.reduction->loops[longest_loop(step.reduction->loops)];
 }
 
 /// Rows with loops along them, as groups.
 class Rows {
  public:
-  Rows(Scheduling& in, const std::vector<StmtPtr>& rows, const std::vector<Step>& steps)
+  Rows(Scheduling& in, const std::vector<StmtPtr>& rows, const std::vector<RowStep>& steps)
       : in_(in), rows_(rows), steps_(steps) {
     std::int64_t longest_row = 1;
-    for (const Step& step : steps) {
-      if (step.kind != Step::Kind::scalar)
+    for (const RowStep& step : steps) {
+      if (step.kind != RowStep::Kind::scalar)
         longest_row = std::max(longest_row, iterations_of(*shared_loop(step)));
     }
     threads_ = warp_threads;
@@ -83,7 +84,7 @@ class Rows {
     const std::string text =
         fmt::format("rows: {} threads each, {} rows a group", threads_,
                     rows_.empty() ? 1 : std::min(at_once, iterations_of(*rows_.back())));
-    const bool sums = std::ranges::any_of(steps_, [](const Step& step) {
+    const bool sums = std::ranges::any_of(steps_, [](const RowStep& step) {
       return step.reduction && is_floating(step.reduction->declare->value->dtype);
     });
     return make_comment(text, sums ? fmt::format("{} sums", threads_) : std::string());
@@ -101,10 +102,10 @@ class Rows {
                               Affine{rows_.back()->from + segment.offset, {}});
     }
     Block body;
-    for (const Step& step : steps_) {
-      if (step.kind == Step::Kind::scalar) {
+    for (const RowStep& step : steps_) {
+      if (step.kind == RowStep::Kind::scalar) {
         append(body, scalars(step.statements));
-      } else if (step.kind == Step::Kind::loop) {
+      } else if (step.kind == RowStep::Kind::loop) {
         append(body, along(*step.statements[0]));
       } else {
         append(body, reduction(*step.reduction));
@@ -269,7 +270,7 @@ class Rows {
 
   Scheduling& in_;
   const std::vector<StmtPtr>& rows_;
-  const std::vector<Step>& steps_;
+  const std::vector<RowStep>& steps_;
   std::int64_t threads_ = 1;  ///< per row
   // State of the current nest:
   std::int64_t at_once_ = 1;  ///< rows of a group
@@ -280,14 +281,14 @@ class Rows {
 
 /// True if contiguous elements belong to the same row, rather than to neighbouring rows.
 bool lie_along_rows(const Loop& loop, const std::vector<StmtPtr>& rows,
-                    const std::vector<Step>& steps) {
+                    const std::vector<RowStep>& steps) {
   std::size_t along = 0, across = 0;
   const auto look = [&](BufferId buffer, const std::vector<Affine>& at, VarId var) {
     along += stride(loop, buffer, at, var) == 1 ? 1 : 0;
     if (!rows.empty()) across += stride(loop, buffer, at, rows.back()->var) == 1 ? 1 : 0;
   };
-  for (const Step& step : steps) {
-    if (step.kind == Step::Kind::scalar) continue;
+  for (const RowStep& step : steps) {
+    if (step.kind == RowStep::Kind::scalar) continue;
     const VarId var = shared_loop(step)->var;
     const auto of_value = [&](const Value& v) {
       if (v.kind == ValueKind::load) look(v.buffer, v.subscripts, var);
@@ -302,16 +303,16 @@ bool lie_along_rows(const Loop& loop, const std::vector<StmtPtr>& rows,
 }
 
 /// The reduction, if `steps` consist of a reduction and scalars after it; otherwise null.
-const Reduction* alone(const std::vector<Step>& steps) {
-  const bool found = !steps.empty() && steps[0].kind == Step::Kind::reduction &&
-                     std::ranges::all_of(steps.begin() + 1, steps.end(), [](const Step& step) {
-                       return step.kind == Step::Kind::scalar;
+const Reduction* alone(const std::vector<RowStep>& steps) {
+  const bool found = !steps.empty() && steps[0].kind == RowStep::Kind::reduction &&
+                     std::ranges::all_of(steps.begin() + 1, steps.end(), [](const RowStep& step) {
+                       return step.kind == RowStep::Kind::scalar;
                      });
   return found ? &*steps[0].reduction : nullptr;
 }
 
 std::optional<Block> scheduled(Scheduling& in, const std::vector<StmtPtr>& rows,
-                               const std::vector<Step>& steps) {
+                               const std::vector<RowStep>& steps) {
   Block made = Rows(in, rows, steps).build();
   if (!std::ranges::all_of(made, shared_out_loops_share_nothing)) return std::nullopt;
   return made;
@@ -321,12 +322,12 @@ std::optional<Block> scheduled(Scheduling& in, const std::vector<StmtPtr>& rows,
 
 std::optional<Block> schedule_rows_on_gpu(Scheduling& in, const std::vector<StmtPtr>& rows,
                                           const Block& body) {
-  const std::optional<std::vector<Step>> steps = steps_of(body);
+  const std::optional<std::vector<RowStep>> steps = steps_of(body);
   if (!steps || !lie_along_rows(in.lowered.loop, rows, *steps)) return std::nullopt;
   std::int64_t count = 1, longest_row = 0;
   for (const StmtPtr& row : rows) count = std::min(count * iterations_of(*row), gpu_groups_wanted);
-  for (const Step& step : *steps) {
-    if (step.kind != Step::Kind::scalar)
+  for (const RowStep& step : *steps) {
+    if (step.kind != RowStep::Kind::scalar)
       longest_row = std::max(longest_row, iterations_of(*shared_loop(step)));
   }
   if (longest_row < warp_threads) return std::nullopt;
@@ -337,7 +338,7 @@ std::optional<Block> schedule_rows_on_gpu(Scheduling& in, const std::vector<Stmt
   for (std::size_t k = 1; k < steps->size(); ++k) append(rest, (*steps)[k].statements);
   Block all;
   for (const GpuNest& nest : cut_sum(in, rows, *sum, rest)) {
-    const std::optional<std::vector<Step>> part = steps_of(nest.body);
+    const std::optional<std::vector<RowStep>> part = steps_of(nest.body);
     std::optional<Block> made = part ? scheduled(in, nest.loops, *part) : std::nullopt;
     if (!made) return std::nullopt;
     append(all, *made);

@@ -17,6 +17,7 @@
 #include "jit/schedule/prefetch.hpp"
 #include "jit/schedule/row_reduction.hpp"
 #include "jit/schedule/scheduling.hpp"
+#include "jit/schedule/settled_positions.hpp"
 #include "jit/schedule/stream.hpp"
 #include "jit/schedule/sum_blocks.hpp"
 #include "jit/schedule/terms.hpp"
@@ -126,6 +127,10 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   if (machine.isa == Isa::none) return lowered;
   const Target target = with_choices(machine, choices);
   Scheduling in{lowered, target, Fresh(lowered.loop), tile, choices, fast_math};
+  if (steps.take(ScheduleStep::elementwise)) {
+    constexpr int parts_max = 9;  // the middle, the edges and the corners of an image
+    lowered.loop.body = with_settled_positions(in.fresh, lowered.loop.body, parts_max);
+  }
   if (steps.take(ScheduleStep::reduction) || steps.take(ScheduleStep::contraction))
     lowered.loop.body = with_whole_terms(lowered.loop.body);
   const auto stays_alone = [&](const StmtPtr& stmt) {

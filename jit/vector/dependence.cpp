@@ -26,9 +26,7 @@ struct Access {
 using Accesses = std::map<Place, std::vector<Access>>;
 
 /// First and last value of a loop's variable.
-using Range = std::pair<std::int64_t, std::int64_t>;
-
-Int128 floor_div(Int128 a, Int128 b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
+using VarRange = std::pair<std::int64_t, std::int64_t>;
 
 Int128 magnitude(Int128 v) { return v < 0 ? -v : v; }
 Int128 gcd(Int128 a, Int128 b) { return b == 0 ? magnitude(a) : gcd(b, a % b); }
@@ -36,7 +34,7 @@ Int128 gcd(Int128 a, Int128 b) { return b == 0 ? magnitude(a) : gcd(b, a % b); }
 /// Tests whether accesses of two iterations of a loop meet.
 class Meeting {
  public:
-  Meeting(VarId loop, const std::map<VarId, Range>& outer, const std::map<VarId, Range>& own)
+  Meeting(VarId loop, const std::map<VarId, VarRange>& outer, const std::map<VarId, VarRange>& own)
       : loop_(loop), outer_(outer), own_(own) {}
 
   bool operator()(const Access& a, const Access& b) const {
@@ -72,7 +70,7 @@ class Meeting {
     Interval rest{constant, constant};
     Int128 divisor = 0;
     bool fits = true;
-    const auto add = [&](Int128 coefficient, Range range) {
+    const auto add = [&](Int128 coefficient, VarRange range) {
       fits = fits && coefficient == jit::narrow(coefficient);
       rest.add(jit::narrow(coefficient), range.first, range.second);
       divisor = gcd(divisor, coefficient);
@@ -112,8 +110,8 @@ class Meeting {
   }
 
   VarId loop_;
-  const std::map<VarId, Range>& outer_;  // the surrounding loops
-  const std::map<VarId, Range>& own_;    // the loop and the loops inside
+  const std::map<VarId, VarRange>& outer_;  // the surrounding loops
+  const std::map<VarId, VarRange>& own_;    // the loop and the loops inside
 };
 
 class Finder {
@@ -199,7 +197,7 @@ class Finder {
 
   const LanePlan& plan_;
   CarriedDependences& found_;
-  std::map<VarId, Range> outer_, own_;  // including positions
+  std::map<VarId, VarRange> outer_, own_;  // including positions
   std::set<LocalId> made_;
   Accesses accesses_;
 };

@@ -129,11 +129,11 @@ Program virtual_chain() {
 /// Several statements assign one virtual tensor.
 Program virtual_layer() {
   const Tensor x("x", f32, {8, 3}), w("w", f32, {3, 4}), b("b", f32, {4}), h("h", f32, {8, 4}),
-      y("y", f32, {8});
+      s("s", f32, {8}), y("y", f32, {8, 4});
   Index i, j, k;
   Program p("virtual_layer");
   p << (h(i, j) = b(j)) << (h(i, j) += x(i, k) * w(k, j)) << (h(i, j) = relu(h(i, j)))
-    << (y(i) = sum(h(i, j)));
+    << (y(i, j) = s(i) * h(i, j));
   return p;
 }
 

@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <cstring>
+#include <random>
+#include <string>
 #include <vector>
 
 #include "heddle/status.hpp"
@@ -14,9 +18,12 @@
 #include "jit/lower/passes.hpp"
 #include "jit/lower/stop_checks.hpp"
 #include "jit/schedule/schedule.hpp"
+#include "jit/schedule/scheduling.hpp"
+#include "jit/schedule/settled_positions.hpp"
 #include "jit/vector/dependence.hpp"
 #include "support/loop_interpreter.hpp"
 #include "support/parsed.hpp"
+#include "support/random_contraction.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -321,6 +328,82 @@ TEST(PositionScheduleTest, LoopsThatWriteAtPositionsCarryDependences) {
   EXPECT_FALSE(scatter.contains(2));
   EXPECT_TRUE(carried("for i0 in 0..5 { nearest i1 in 0..8 = t0[i0] { t2[i0, 0] = t1[i1, 0] } }\n")
                   .empty());
+}
+
+// J9, J13: positions that follow from indices are subscripts, and loops are cut at the edges, inner
+// loops first
+TEST(PositionScheduleTest, AffinePositionsAreSubscripts) {
+  const Tensor x("x", f32, {30, 40}), y("y", f32, {30, 40}), before("before", i32, {30});
+  Index i, j;
+  Program p("neighbours");
+  p << (before(i) = embed(i - 1))
+    << (y(i, j) = x(at(before(i)), j) + x(at(embed(i + 1)), j) + x(i, at(embed(j - 1))) +
+                  x(i, at(embed(j + 1))));
+  const Loop all = schedule(optimize(lower(p)), tiny_target(Isa::avx2)).loop;
+  const std::string text = print(all);
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("nearest")), Not(HasSubstr("scratch")),
+                          HasSubstr("for i5 in 0..28"), HasSubstr("lanes")))
+      << text;
+  Program wide("wide");  // 25 parts are too many: the inner loop alone is cut
+  wide << (y(i, j) = x(at(embed(i - 1)), at(embed(j - 1))) + x(at(embed(i + 1)), at(embed(j + 1))) +
+                     x(at(embed(i - 2)), at(embed(j - 2))) + x(at(embed(i + 2)), at(embed(j + 2))));
+  EXPECT_THAT(print(schedule(optimize(lower(wide)), tiny_target(Isa::avx2)).loop),
+              AllOf(HasSubstr("nearest"), HasSubstr("lanes")));
+}
+
+// J5, J13: loops with settled positions do what they did
+TEST(PositionScheduleTest, SettledPositionsAreWhereTheyWere) {
+  std::mt19937 random(1);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  int settled_ones = 0;
+  for (int round = 0; round < 400; ++round) {
+    const int n = 1 + below(40), m = 1 + below(6);
+    const auto value = [&](int var) {
+      const std::string index = fmt::format("index({}*i{} {} {})", 1 + below(3), var,
+                                            below(2) == 0 ? '+' : '-', 1 + below(5));
+      const std::string other = fmt::format("index({}*i{})", 1 + below(2), below(var + 1));
+      const int k = below(50) - 10;
+      switch (below(8)) {
+        case 0:
+          return fmt::format("sub.i64({}, {}:i64)", index, k);
+        case 1:
+          return fmt::format("max.i64({}, min.i64({}:i64, {}))", index, k, other);
+        case 2:
+          return fmt::format("mod.i64({}, {}:i64)", index, 1 + below(20));
+        case 3:
+          return fmt::format("where.i64(lt.i64({}, {}:i64), {}, {})", index, k, other, index);
+        case 4:
+          return fmt::format("where.i64(le.i64({}:i64, {}), {}, {})", k, index, other, index);
+        case 5:
+          return fmt::format("add.i8(i8({}), {}:i8)", index, k + 60);
+        case 6:
+          return fmt::format("neg.i32(mul.i32(i32({}), {}:i32))", index, below(5) - 2);
+        default:
+          return fmt::format("sub.i64({}, {})", index, other);
+      }
+    };
+    const auto kind = [&] { return below(2) == 0 ? "at" : "nearest"; };
+    const Loop plain = parsed(fmt::format(
+        "buffer t0 input f32[40]\nbuffer t1 inout f32[40,6]\nkernel {{\n"
+        "for i0 in 0..{} {{\n{} i2 in 3..{} = {} {{\n{} i3 in 0..30 = {} {{\nfor i1 in {}..{} "
+        "{{\n{} i4 in 0..6 = {} {{\n"
+        "t1[i2 - 3, i4] = add.f32(mul.f32(t1[i2, i4], 3:f32), t0[i3])\n}}\n}}\n}}\n}}\n}}\n}}\n",
+        n, kind(), 4 + below(36), value(0), kind(), value(0), below(2), m + 2, kind(), value(1)));
+    ASSERT_TRUE(verify(plain).ok()) << print(plain);
+    Fresh fresh(plain);
+    Loop settled = plain;
+    settled.body = renumbered(with_settled_positions(fresh, plain.body, 9));
+    ASSERT_TRUE(verify(settled).ok()) << print(plain) << print(settled);
+    settled_ones += settled == plain ? 0 : 1;
+    std::vector<HostArray> expected, found;
+    for (auto* arrays : {&expected, &found})
+      for (std::size_t k = 0; k < 2; ++k)
+        arrays->push_back(small_numbers(plain.buffers[k].type, k + static_cast<unsigned>(round)));
+    interpret(plain, expected);
+    interpret(settled, found);
+    ASSERT_TRUE(same_elements(expected[1], found[1])) << print(plain) << print(settled);
+  }
+  EXPECT_GT(settled_ones, 200);
 }
 
 // J10: long loops inside a position look whether they are to stop

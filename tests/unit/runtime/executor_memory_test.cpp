@@ -145,7 +145,7 @@ struct Everything {
         total("total", Array(on, std::vector<float>{0, 0, 0})) {}
   auto executor() const {
     ExecutorOptions options;
-    options.on_side_parameters = [this](SideParameters& sides) { sides.set("bias", kept); };
+    options.on_side_parameters = [bias = kept](SideParameters& sides) { sides.set("bias", bias); };
     return Executor(
         device,
         [total = total](const Graph& graph, Node x, Node before, Node row) {

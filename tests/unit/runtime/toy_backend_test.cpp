@@ -9,6 +9,7 @@
 
 #include "devices/device.hpp"
 #include "heddle/heddle.hpp"
+#include "tests/support/failure.hpp"
 
 namespace heddle {
 namespace {

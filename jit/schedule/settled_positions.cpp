@@ -1,0 +1,120 @@
+// See settled_positions.hpp.
+#include "jit/schedule/settled_positions.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "jit/loop/affine_value.hpp"
+#include "jit/loop/rewrite.hpp"
+
+namespace heddle::jit {
+namespace {
+
+class PositionSettler {
+ public:
+  PositionSettler(Fresh& fresh, int most) : fresh_(fresh), copies_max_(most) {}
+
+  Block settled(const Block& body) {
+    Block result;
+    for (const StmtPtr& stmt : body) {
+      if (stmt->kind == StmtKind::loop)
+        append(result, settled_loop(*stmt));
+      else if (stmt->kind == StmtKind::at)
+        append(result, settled_at(*stmt));
+      else
+        result.push_back(stmt);
+    }
+    return result;
+  }
+
+ private:
+  Block settled_loop(const Stmt& loop) {
+    ranges_[loop.var] = {loop.from, loop.to};
+    const Cuts cuts = cuts_of(loop);
+    const bool cut = !cuts.at.empty() && copies(loop) <= copies_max_;
+    Block result;
+    std::int64_t from = loop.from;
+    const auto add = [&](std::int64_t to) {
+      const StmtPtr part = cut ? part_of(loop, from, to) : nullptr;
+      const Stmt& here = part ? *part : loop;
+      ranges_[here.var] = {here.from, here.to};
+      Block body = settled(here.body);
+      from = to;
+      if (!body.empty()) result.push_back(with_body(here, std::move(body)));
+    };
+    if (cut) {
+      for (const std::int64_t at : cuts.at) add(at);
+    }
+    add(loop.to);
+    ranges_[loop.var] = {loop.from, loop.to};
+    return result;
+  }
+
+  /// Iterations from .. to of the loop, with names of its own; it begins at 0.
+  StmtPtr part_of(const Stmt& loop, std::int64_t from, std::int64_t to) {
+    const VarId var = fresh_.var();
+    Substitution by;
+    by.vars[loop.var] = affine_add(affine_var(var), Affine{from, {}});
+    return make_loop(var, 0, to - from, with_own_names(fresh_, loop.body, std::move(by)),
+                     loop.mark);
+  }
+
+  Block settled_at(const Stmt& at) {
+    const std::optional<Affine> value = affine_value(*at.value, ranges_);
+    const std::optional<Interval> range = value ? reach(*value, ranges_) : std::nullopt;
+    if (!range) return {with_body(at, settled(at.body))};
+    if (range->lowest >= at.from && range->highest < at.to) return settled_with(at, *value);
+    const bool is_below = range->highest < at.from, is_above = range->lowest >= at.to;
+    if (!is_below && !is_above) return {with_body(at, settled(at.body))};
+    if (!at.nearest) return {};
+    return settled_with(at, Affine{is_below ? at.from : at.to - 1, {}});
+  }
+  Block settled_with(const Stmt& at, const Affine& value) {
+    Substitution by;
+    by.vars[at.var] = value;
+    Block body;
+    for (const StmtPtr& stmt : at.body) body.push_back(substitute(stmt, by));
+    return settled(body);
+  }
+
+  /// The cuts of a loop around positions alone.
+  [[nodiscard]] Cuts cuts_of(const Stmt& loop) const {
+    Cuts cuts{loop.var};
+    if (loop.mark != LoopMark::serial) return cuts;
+    const Block* body = &loop.body;
+    while (body->size() == 1 && body->front()->kind == StmtKind::at) {
+      const Stmt& at = *body->front();
+      if (const auto value = affine_value(*at.value, ranges_, &cuts)) {
+        add_cut(*value, at.from, ranges_, cuts);
+        add_cut(*value, at.to, ranges_, cuts);
+      }
+      body = &at.body;
+    }
+    return cuts;
+  }
+
+  /// The copies of the innermost statements if this loop and the loops inside are cut.
+  int copies(const Stmt& loop) {
+    int inside = 1;
+    walk(loop.body, [&](const Stmt& stmt) {
+      if (stmt.kind != StmtKind::loop) return;
+      ranges_[stmt.var] = {stmt.from, stmt.to};
+      inside *= 1 + static_cast<int>(cuts_of(stmt).at.size());
+      inside = std::min(inside, copies_max_ + 1);
+    });
+    return inside * (1 + static_cast<int>(cuts_of(loop).at.size()));
+  }
+
+  Fresh& fresh_;
+  const int copies_max_;
+  LoopRanges ranges_;
+};
+
+}  // namespace
+
+Block with_settled_positions(Fresh& fresh, const Block& body, int copies_max) {
+  return PositionSettler(fresh, copies_max).settled(body);
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,14 @@
+// Positions whose values are affine in the loop variables, as of take(x, iota + 1): they become
+// subscripts, and loops are cut where such a value leaves its range. Pure; any thread.
+#pragma once
+
+#include "jit/loop/loop.hpp"
+#include "jit/schedule/scheduling.hpp"
+
+namespace heddle::jit {
+
+/// The statements with settled positions, in the same order of execution. Each statement becomes at
+/// most `copies_max` copies for parts of its loops; inner loops are cut first.
+[[nodiscard]] Block with_settled_positions(Fresh& fresh, const Block& body, int copies_max);
+
+}  // namespace heddle::jit

@@ -1,0 +1,127 @@
+// What graphs keep in memory: sums that lose their schedule where they are read, and what users ask
+// for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "heddle/graph_ops.hpp"
+#include "heddle/status.hpp"
+#include "jit/loop/text.hpp"
+#include "jit/schedule/schedule.hpp"
+#include "run_graph.hpp"
+#include "tests/support/failure.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string loops_of(const Graph& g) {
+  const Target target{Isa::avx512, 48 << 10, 2 << 20, 32 << 20};
+  return print(schedule(optimize(lower(g.program().program)), target).loop);
+}
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+struct Followed {
+  const char* name;
+  int products;
+  /// Of f32[64,64] twice, and f32[64,64,32].
+  std::function<Node(const Node& x, const Node& w, const Node& z)> make;
+};
+
+// J9: a product is tiled whatever reads it
+TEST(KeptTest, ProductsAreTiledWhateverReadsThem) {
+  const auto product = [](const Node& x, const Node& w) { return matmul(x, w); };
+  const std::vector<Followed> all{
+      {"elements", 1, [=](auto& x, auto& w, auto&) { return relu(product(x, w)) * w; }},
+      {"two products", 2, [=](auto& x, auto& w, auto&) { return product(x, w) + product(w, x); }},
+      {"three products", 3,
+       [=](auto& x, auto& w, auto&) {
+         return tanh(product(x, w) + product(w, x)) * product(x, x);
+       }},
+      {"halves", 1,
+       [=](auto& x, auto& w, auto&) {
+         const auto halves = split(product(x, w), 2, 1);
+         return halves[0] * halves[1];
+       }},
+      {"rows", 1, [=](auto& x, auto& w, auto&) { return maximum(product(x, w), {1}); }},
+      {"columns", 1, [=](auto& x, auto& w, auto&) { return mean(product(x, w), {0}); }},
+      {"all", 1, [=](auto& x, auto& w, auto&) { return mean(abs(product(x, w) - w)); }},
+      {"windows", 1,
+       [=](auto& x, auto& w, auto&) { return window_maximum(product(x, w), {.size = {2, 2}}); }},
+      {"product", 2, [=](auto& x, auto& w, auto&) { return product(relu(product(x, w)), w); }},
+      {"before rows", 1, [=](auto& x, auto& w, auto& z) { return product(x, w) + sum(z, {2}); }},
+      {"after rows", 1, [=](auto& x, auto& w, auto& z) { return sum(z, {2}) + product(x, w); }},
+      {"a part", 1, [=](auto& x, auto& w, auto&) { return slice(product(x, w), {{8, 40}}) + 1; }},
+  };
+  for (const Followed& each : all) {
+    const Graph g(each.name);
+    const Node x = g.parameter("x", {f32, {64, 64}}), w = g.parameter("w", {f32, {64, 64}}),
+               z = g.parameter("z", {f32, {64, 64, 32}});
+    g.finish({each.make(x, w, z)});
+    const std::string loops = loops_of(g);
+    EXPECT_EQ(count(loops, "# contraction"), each.products) << each.name << '\n' << loops;
+  }
+}
+
+// J9: what follows a product element by element stays in the product's registers
+TEST(KeptTest, ElementsFollowProductsInRegisters) {
+  const Graph g("layer");
+  const Node x = g.parameter("x", {f32, {64, 64}}), w = g.parameter("w", {f32, {64, 64}});
+  g.finish({relu(matmul(x, w) + 1) * w});
+  EXPECT_THAT(loops_of(g), Not(HasSubstr("scratch")));
+}
+
+// J4: sums of rows are vector code wherever they stand: they are not stored
+TEST(KeptTest, SumsOfRowsAreNotStored) {
+  const Graph g("rows");
+  const Node x = g.parameter("x", {f32, {64, 64}}), y = g.parameter("y", {f32, {64, 64}});
+  g.finish({sum(sum(x, {1}) + maximum(y, {1}))});
+  EXPECT_THAT(loops_of(g), Not(HasSubstr("scratch")));
+}
+
+// F7: keep() stores what would be computed where it is read, and is part of the text
+TEST(KeptTest, UsersKeepNodes) {
+  const auto make = [](bool kept) {
+    Graph g("kept");
+    const Node x = g.parameter("x", {f32, {64}});
+    const Node y = exp(x);
+    g.finish({(kept ? keep(y) : y) * 2});
+    return g;
+  };
+  const Graph plain = make(false), kept = make(true);
+  EXPECT_THAT(loops_of(plain), Not(HasSubstr("scratch")));
+  EXPECT_THAT(loops_of(kept), HasSubstr("scratch f32[64]"));
+  EXPECT_THAT(kept.to_string(), HasSubstr("keep v1\n"));
+  EXPECT_NE(plain.hash(), kept.hash());
+  EXPECT_EQ(Graph::parse(kept.to_string()).to_string(), kept.to_string());
+  const std::vector<HostArray> arguments{HostArray::uniform({f32, {64}}, 1)};
+  const auto computed = run_graph(plain, arguments), stored = run_graph(kept, arguments);
+  EXPECT_TRUE(std::ranges::equal(computed[0].values<float>(), stored[0].values<float>()));
+  const Status late = failure([&] { keep(Graph(kept).parameter("late", {f32, {}})); });
+  EXPECT_EQ(late.code(), ErrorCode::failed_precondition);
+}
+
+// F7: a kept result is a result, and a kept node that nothing needs is not computed
+TEST(KeptTest, ResultsMayBeKept) {
+  const Graph g("kept");
+  const Node x = g.parameter("x", {f32, {2}});
+  static_cast<void>(keep(exp(x)));
+  g.finish({keep(x * 2), keep(x)});
+  const auto found = run_graph(g, {HostArray::of<float>({2}, {3, -4})});
+  EXPECT_EQ(found[0].values<float>()[1], -8);
+  EXPECT_EQ(found[1].values<float>()[1], -4);
+  EXPECT_EQ(count(g.to_string(), "keep"), 2);
+  EXPECT_EQ(count(g.to_string(), "exp"), 0);
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing
