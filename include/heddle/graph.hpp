@@ -63,6 +63,8 @@ struct NodeOperations {
   friend Node operator>=(const Operand& a, const Operand& b);
   friend Node operator==(const Operand& a, const Operand& b);
   friend Node operator!=(const Operand& a, const Operand& b);
+  /// f32 and f64 to the number -1, -0.5, 0.5, 1.5, 2 or 3: a few products and a root, within a unit
+  /// of the last place.
   friend Node pow(const Operand& a, const Operand& b);
   friend Node max(const Operand& a, const Operand& b);
   friend Node min(const Operand& a, const Operand& b);
@@ -112,6 +114,7 @@ class Node : NodeOperations {
   [[nodiscard]] const ArrayType& type() const;
   [[nodiscard]] DType dtype() const { return type().dtype; }
   [[nodiscard]] const Dims& dims() const { return type().dims; }
+  [[nodiscard]] const Dims& shape() const { return dims(); }
   [[nodiscard]] std::int64_t rank() const { return static_cast<std::int64_t>(dims().size()); }
   /// The source line that first made the node.
   [[nodiscard]] std::source_location where() const;
@@ -121,6 +124,18 @@ class Node : NodeOperations {
   /// runner to log. Marks are part of the graph's text.
   const Node& log(std::string message,
                   std::source_location where = std::source_location::current()) const;
+  /// x[i]: the part of x at `index` of the first axis, which the result lacks; a negative index
+  /// counts from the end. Refuses an index outside the axis. take() reads at indices that a node
+  /// computes, and along other axes.
+  template <Integer T>
+  [[nodiscard]] Node operator[](T index) const {
+    return part(static_cast<std::int64_t>(index));
+  }
+  /// x += y is x = x + y: the handle becomes the sum's. Other handles stay as they are.
+  Node& operator+=(const Operand& y);
+  Node& operator-=(const Operand& y);
+  Node& operator*=(const Operand& y);
+  Node& operator/=(const Operand& y);
   /// "%7 add f32[32,10]", where 7 is the node's position in the graph, in order of construction.
   [[nodiscard]] std::string to_string() const;
 
@@ -128,6 +143,7 @@ class Node : NodeOperations {
   friend struct Inside;
   Node(std::shared_ptr<jit::GraphState> state, std::uint32_t id) noexcept
       : state_(std::move(state)), id_(id) {}
+  [[nodiscard]] Node part(std::int64_t index) const;
 
   std::shared_ptr<jit::GraphState> state_;
   std::uint32_t id_ = 0;
@@ -154,13 +170,28 @@ class Operand : NodeOperations {
   std::source_location where_;
 };
 
+inline Node& Node::operator+=(const Operand& y) { return *this = *this + y; }
+inline Node& Node::operator-=(const Operand& y) { return *this = *this - y; }
+inline Node& Node::operator*=(const Operand& y) { return *this = *this * y; }
+inline Node& Node::operator/=(const Operand& y) { return *this = *this / y; }
+
 /// Returns x, and stores its values in memory while the graph runs: every reader loads them.
 /// Without keep(), heddle decides which nodes are stored, and computes the others where they are
 /// read. Kept nodes are part of the graph's text. Throws failed_precondition in a finished graph.
 Node keep(const Node& x, std::source_location where = std::source_location::current());
 
-/// Axes of a node; a negative axis counts from the end: -1 is the last.
-using Axes = std::vector<std::int64_t>;
+/// Axes of a node: a list, {0, 2}, or a single axis. A negative axis counts from the end: -1 is the
+/// last.
+class Axes : public std::vector<std::int64_t> {
+ public:
+  Axes() = default;
+  template <Integer T>
+  Axes(T axis)  // NOLINT: sum(x, 1)
+      : vector(1, static_cast<std::int64_t>(axis)) {}
+  Axes(std::initializer_list<std::int64_t> axes) : vector(axes) {}
+  Axes(std::vector<std::int64_t> axes)  // NOLINT: a list that the program computes
+      : vector(std::move(axes)) {}
+};
 
 /// A lowered graph: the program, and the tensors of the graph's parameters, results and nodes
 /// marked by Node::log(), in order. Tensors of results and marks keep their values on the device.

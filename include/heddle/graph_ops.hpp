@@ -191,6 +191,10 @@ Node gather(const Node& x, const std::vector<Node>& indices, CallSite where = Ca
 /// The slices of x at `indices` along `axis`; the axes of `indices` replace `axis` in the result.
 Node take(const Node& x, const Node& indices, std::int64_t axis = 0,
           CallSite where = CallSite::current());
+/// The slice of x at `index` along `axis`, which the result lacks; a negative index counts from the
+/// end. Refuses an index outside the axis.
+Node take(const Node& x, std::int64_t index, std::int64_t axis = 0,
+          CallSite where = CallSite::current());
 /// result[i, j, k] = x[i, indices[i, j, k], k] for axis 1; the same for other axes.
 Node take_along_axis(const Node& x, const Node& indices, std::int64_t axis = -1,
                      CallSite where = CallSite::current());

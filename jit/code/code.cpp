@@ -212,6 +212,7 @@ std::shared_ptr<Core> schedule_code(Draft& draft, const CompileLimits& limits) {
         schedule(std::move(draft.lowered), code.compiler->target(), code.options.schedule_without,
                  code.options.contraction_tile, choices, code.options.fast_math);
   }
+  core->scalar_part = longest_scalar_part(draft.lowered, code.compiler->target());
   work.begin("sign");
   core->signature = make_signature(draft.lowered);
   for (const auto& [tensor, placement] : draft.lowered.placements)

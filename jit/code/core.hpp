@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "jit/loop/loop.hpp"
 #include "jit/loop/signature.hpp"
 #include "jit/loop/verify.hpp"
+#include "jit/schedule/scalar_part.hpp"
 #include "jit/toolchain/compiler.hpp"
 #include "jit/vector/lanes.hpp"
 
@@ -78,8 +80,9 @@ struct Core {
   Signature signature;
   std::vector<MemoryMode> placements;  ///< per CodeData::tensors, but for the merge tensor
   std::vector<Step> steps;
-  MemoryPlan scratch;         ///< see plan_scratch()
-  std::size_t own_bytes = 0;  ///< the largest of the kernels' own_bytes
+  MemoryPlan scratch;                       ///< see plan_scratch()
+  std::size_t own_bytes = 0;                ///< the largest of the kernels' own_bytes
+  std::optional<ScalarPart> scalar_part{};  ///< see longest_scalar_part()
 };
 
 }  // namespace heddle::jit

@@ -1,6 +1,9 @@
 // Elementwise operations on nodes: converts numbers to a type, and broadcasts shapes.
 #include <fmt/format.h>
 
+#include <limits>
+#include <optional>
+
 #include "heddle/graph.hpp"
 #include "jit/describe/bitcast.hpp"
 #include "jit/describe/expr.hpp"
@@ -90,6 +93,25 @@ Node apply(Op op, std::initializer_list<const Operand*> list) {
   return apply(op, jit::op_info(op).name, list);
 }
 
+/// x^exponent by products and a root, with an error of at most one unit of the last place; none for
+/// other exponents.
+std::optional<Node> short_power(const Node& x, double exponent, std::source_location where) {
+  const auto at = [&](const auto& operand) { return Operand(operand, where); };
+  if (exponent == 2) return at(x) * at(x);
+  if (exponent == 3) return at(at(x) * at(x)) * at(x);
+  if (exponent == -1) return recip(at(x));
+  if (exponent != -0.5 && exponent != 0.5 && exponent != 1.5) return std::nullopt;
+  const Operand positive = at(at(x) + at(0));  // -0 becomes 0
+  const Operand root = at(sqrt(positive));
+  Node power = root.node();
+  if (exponent == 1.5) power = positive * root;
+  if (exponent == -0.5) power = recip(root);
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const Operand is_lowest = at(at(x) == at(-infinity)), of_lowest = at(exponent < 0 ? 0 : infinity),
+                otherwise = at(power);
+  return apply(Op::where, {&is_lowest, &of_lowest, &otherwise});
+}
+
 struct BitcastMaker {
   [[nodiscard]] Operand at(const Node& x) const { return {x, where}; }
   [[nodiscard]] Node apply(Op op, const Node& x) const {
@@ -125,7 +147,18 @@ Node operator>=(const Operand& a, const Operand& b) {
 }
 Node operator==(const Operand& a, const Operand& b) { return apply(Op::eq, {&a, &b}); }
 Node operator!=(const Operand& a, const Operand& b) { return apply(Op::ne, {&a, &b}); }
-Node pow(const Operand& a, const Operand& b) { return apply(Op::pow, {&a, &b}); }
+Node pow(const Operand& a, const Operand& b) {
+  const jit::Called call("pow", a.where(), a, b);
+  const bool by_number = call.graph() != nullptr && !a.number() && b.number() &&
+                         (a.node().dtype() == DType::f32 || a.node().dtype() == DType::f64);
+  if (by_number) {
+    const jit::ExprNode& exponent = *Inside::of(*b.number());
+    const double value =
+        is_floating(exponent.dtype) ? exponent.scalar.f : static_cast<double>(exponent.scalar.i);
+    if (const auto power = short_power(a.node(), value, a.where())) return *power;
+  }
+  return apply(Op::pow, {&a, &b});
+}
 Node max(const Operand& a, const Operand& b) { return apply(Op::max, {&a, &b}); }
 Node min(const Operand& a, const Operand& b) { return apply(Op::min, {&a, &b}); }
 Node relu_gate(const Operand& a, const Operand& b) { return apply(Op::relu_gate, {&a, &b}); }

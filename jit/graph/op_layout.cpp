@@ -188,6 +188,18 @@ Node slice(const Node& x, std::int64_t axis, Range range, CallSite where) {
   return slice(x, ranges, where);
 }
 
+Node take(const Node& x, std::int64_t index, std::int64_t axis, CallSite where) {
+  const jit::Called call("take", where, x);
+  const std::int64_t along = jit::axis_of(x, axis, call);
+  const std::int64_t extent = x.dims()[jit::axis_index(along)];
+  if (index < -extent || index >= extent)
+    call.refuse(fmt::format("axis {} has {} elements, and none at {}", along, extent, index));
+  const std::int64_t from = index < 0 ? index + extent : index;
+  return squeeze(slice(x, along, {from, from + 1}, where), {along}, where);
+}
+
+Node Node::part(std::int64_t index) const { return take(*this, index); }
+
 Node reverse(const Node& x, const Axes& axes, CallSite where) {
   const jit::Called call("reverse", where, x);
   const Numbers turned = jit::axes_of(x, axes, call);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "heddle/graph_ops.hpp"
@@ -105,8 +106,11 @@ Node one_hot(const Node& indices, std::int64_t depth, DType dtype, CallSite wher
     call.refuse("indices are integers; cast them");
   }
   if (depth < 0) call.refuse(fmt::format("the depth is {} (expected 0 or more)", depth));
-  // u64 indices have no common type with i64.
-  const DType type = indices.dtype() == DType::u64 ? DType::u64 : DType::i64;
+  // Vector code compares i32 beside elements of f32; u64 indices have no common type with i64.
+  constexpr std::int64_t narrow_max = std::numeric_limits<std::int32_t>::max();
+  const bool narrow = depth <= narrow_max && is_integer(indices.dtype()) &&
+                      jit::promote(indices.dtype(), DType::i32) == DType::i32;
+  const DType type = narrow ? DType::i32 : indices.dtype() == DType::u64 ? DType::u64 : DType::i64;
   const Node places = graph.iota({type, {depth}}, 0, where);
   return cast(at(at(expand_dims(indices, {-1}, where)) == at(places)), dtype);
 }

@@ -303,7 +303,8 @@ Numbers first_axes(std::size_t count) {
 }
 
 Axes swapped_axes(std::int64_t rank, std::int64_t a, std::int64_t b) {
-  Axes order(axis_index(rank));
+  Axes order;
+  order.resize(axis_index(rank));
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[axis_index(a)], order[axis_index(b)]);
   return order;

@@ -128,8 +128,8 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   const Target target = with_choices(machine, choices);
   Scheduling in{lowered, target, Fresh(lowered.loop), tile, choices, fast_math};
   if (steps.take(ScheduleStep::elementwise)) {
-    constexpr int parts_max = 9;  // the middle, the edges and the corners of an image
-    lowered.loop.body = with_settled_positions(in.fresh, lowered.loop.body, parts_max);
+    constexpr int segments_max = 9;  // the middle, the edges and the corners of an image
+    lowered.loop.body = with_settled_positions(in.fresh, lowered.loop.body, segments_max);
   }
   if (steps.take(ScheduleStep::reduction) || steps.take(ScheduleStep::contraction))
     lowered.loop.body = with_whole_terms(lowered.loop.body);

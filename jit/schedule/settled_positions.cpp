@@ -13,7 +13,7 @@ namespace {
 
 class PositionSettler {
  public:
-  PositionSettler(Fresh& fresh, int most) : fresh_(fresh), copies_max_(most) {}
+  PositionSettler(Fresh& fresh, int parts) : fresh_(fresh), parts_max_(parts) {}
 
   Block settled(const Block& body) {
     Block result;
@@ -32,7 +32,7 @@ class PositionSettler {
   Block settled_loop(const Stmt& loop) {
     ranges_[loop.var] = {loop.from, loop.to};
     const Cuts cuts = cuts_of(loop);
-    const bool cut = !cuts.at.empty() && copies(loop) <= copies_max_;
+    const bool cut = !cuts.at.empty() && copies(loop) <= parts_max_;
     Block result;
     std::int64_t from = loop.from;
     const auto add = [&](std::int64_t to) {
@@ -101,20 +101,20 @@ class PositionSettler {
       if (stmt.kind != StmtKind::loop) return;
       ranges_[stmt.var] = {stmt.from, stmt.to};
       inside *= 1 + static_cast<int>(cuts_of(stmt).at.size());
-      inside = std::min(inside, copies_max_ + 1);
+      inside = std::min(inside, parts_max_ + 1);
     });
     return inside * (1 + static_cast<int>(cuts_of(loop).at.size()));
   }
 
   Fresh& fresh_;
-  const int copies_max_;
+  const int parts_max_;
   LoopRanges ranges_;
 };
 
 }  // namespace
 
-Block with_settled_positions(Fresh& fresh, const Block& body, int copies_max) {
-  return PositionSettler(fresh, copies_max).settled(body);
+Block with_settled_positions(Fresh& fresh, const Block& body, int parts) {
+  return PositionSettler(fresh, parts).settled(body);
 }
 
 }  // namespace heddle::jit

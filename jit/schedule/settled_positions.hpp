@@ -7,8 +7,8 @@
 
 namespace heddle::jit {
 
-/// The statements with settled positions, in the same order of execution. Each statement becomes at
-/// most `copies_max` copies for parts of its loops; inner loops are cut first.
-[[nodiscard]] Block with_settled_positions(Fresh& fresh, const Block& body, int copies_max);
+/// The statements with settled positions, in the same order of execution. A statement becomes
+/// `parts` copies at most, one for each part of its loops; inner loops are cut first.
+[[nodiscard]] Block with_settled_positions(Fresh& fresh, const Block& body, int parts);
 
 }  // namespace heddle::jit

@@ -10,7 +10,9 @@
 #include <span>
 
 #include "heddle/status.hpp"
+#include "jit/code/code.hpp"
 #include "jit/graph/state.hpp"
+#include "jit/schedule/scalar_part.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/device/backend_state.hpp"
 #include "runtime/device/device_state.hpp"
@@ -271,6 +273,14 @@ std::shared_ptr<Entry> ExecutorState::make_entry(const Wanted& wanted, std::size
                        name(), traced.name(), Milliseconds(entry->trace_time).count(),
                        Milliseconds(entry->compile_time).count());
   });
+  const jit::CodeData& code = *Inside::of(entry->graph->code);
+  if (const auto& part = code.core->scalar_part) {
+    sched::log_made(LogLevel::info, [&] {
+      const auto label = [&](jit::BufferId buffer) { return code.label(buffer); };
+      return fmt::format("executor '{}': in graph '{}', {}", name(), traced.name(),
+                         jit::text_of(*part, label));
+    });
+  }
   return entry;
 }
 

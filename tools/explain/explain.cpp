@@ -17,6 +17,7 @@
 #include "jit/loop/text.hpp"
 #include "jit/lower/lower.hpp"
 #include "jit/machine/rates.hpp"
+#include "jit/schedule/scalar_part.hpp"
 #include "jit/system/inside.hpp"
 #include "tools/explain/cost.hpp"
 #include "tools/tune_program.hpp"
@@ -138,6 +139,10 @@ std::string explain(const Backend& backend, const Program& program, const Explai
                               placement.provenance.empty() ? "as declared" : placement.provenance);
   }
   text += section("placements", placements);
+  if (const auto& part = data.core->scalar_part) {
+    const auto label = [&](jit::BufferId buffer) { return data.label(buffer); };
+    text += section("scalar code", jit::text_of(*part, label));
+  }
   if (const auto tuned = backend.tuned(program, compile_options)) {
     text += section(fmt::format("tuned, as kept in {}", tuned->file), tuned_table(*tuned, false));
   }

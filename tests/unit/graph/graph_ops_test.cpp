@@ -12,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "support/failure.hpp"
 #include "unit/graph/run_graph.hpp"
 
 namespace heddle {
@@ -100,6 +101,28 @@ TEST(GraphOpsTest, Bitcasts) {
 }
 
 // F3: softmax and its logarithm by rows and by columns
+TEST(GraphOpsTest, PowersByNumbers) {
+  const Doubles x{0, -0.0, 1, 2, 1e-20, 1e30, 0.3F, -2, inf, -inf, nan, 1e-42};
+  for (const double exponent : {-1.0, -0.5, 0.5, 1.5, 2.0, 3.0}) {
+    const Doubles found = of_one({12}, x, [&](const Node& n) { return pow(n, exponent); });
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      const double wanted = std::pow(static_cast<double>(static_cast<float>(x[k])), exponent);
+      const auto rounded = static_cast<double>(static_cast<float>(wanted));
+      if (std::isnan(rounded)) {
+        EXPECT_TRUE(std::isnan(found[k])) << x[k] << "^" << exponent;
+      } else if (std::isinf(rounded) || rounded == 0) {
+        EXPECT_EQ(found[k], rounded) << x[k] << "^" << exponent;
+        EXPECT_EQ(std::signbit(found[k]), std::signbit(rounded)) << x[k] << "^" << exponent;
+      } else {
+        EXPECT_NEAR(found[k] / wanted, 1, 0x1p-23) << x[k] << "^" << exponent;
+      }
+    }
+    const Graph g("text");
+    g.finish({pow(g.parameter("x", {f32, {2}}), exponent)});
+    EXPECT_EQ(g.to_string().find("pow"), std::string::npos) << exponent;
+  }
+}
+
 TEST(GraphOpsTest, SoftmaxAndItsLogarithm) {
   const Doubles x = some(6);
   Doubles wanted = softmax_of({x[0], x[1], x[2]});
@@ -178,6 +201,39 @@ TEST(GraphOpsTest, Layout) {
 }
 
 // F3: products by letters, and of stacks of matrices
+TEST(GraphOpsTest, SingleAxesAndParts) {
+  const Doubles x = some(12);
+  const auto is = [&](const std::function<Node(const Node&)>& a,
+                      const std::function<Node(const Node&)>& b) {
+    EXPECT_EQ(of_one({3, 4}, x, a), of_one({3, 4}, x, b));
+  };
+  is([](auto& n) { return sum(n, 1); }, [](auto& n) { return sum(n, {1}); });
+  is([](auto& n) { return mean(n, -2); }, [](auto& n) { return mean(n, {0}); });
+  is([](auto& n) { return expand_dims(n, 0); }, [](auto& n) { return expand_dims(n, {0}); });
+  is([](auto& n) { return squeeze(expand_dims(n, 0), 0); }, [](auto& n) { return n; });
+  is([](auto& n) { return n[1]; }, [](auto& n) { return reshape(slice(n, {{1, 2}}), {4}); });
+  is([](auto& n) { return n[-1][2]; }, [](auto& n) { return take(take(n, 2), 2); });
+  is([](auto& n) { return take(n, -1, 1); },
+     [](auto& n) { return reshape(slice(n, 1, {3, 4}), {3}); });
+  is(
+      [](auto& n) {
+        Node y = n;
+        y += 1;
+        y *= n;
+        y -= n;
+        y /= 2;
+        return y;
+      },
+      [](auto& n) { return ((n + 1) * n - n) / 2; });
+  const Graph g("outside");
+  const Node n = g.parameter("n", {f32, {3, 4}});
+  EXPECT_EQ(n.shape(), (Dims{3, 4}));
+  EXPECT_THAT(failure([&] { static_cast<void>(n[3]); }).message(),
+              ::testing::HasSubstr("axis 0 has 3 elements, and none at 3"));
+  EXPECT_THAT(failure([&] { static_cast<void>(take(n, -5, 1)); }).message(),
+              ::testing::HasSubstr("axis 1 has 4 elements, and none at -5"));
+}
+
 TEST(GraphOpsTest, Products) {
   const Doubles a = some(12);
   const Doubles b = some(24);
