@@ -33,10 +33,14 @@ class KeepPlanner {
         computes_(live.size(), false),
         reader_(live.size(), nobody),
         alike_(live.size(), true),
-        uses_(live.size(), 0) {}
+        uses_(live.size(), 0),
+        directions_(live.size()) {}
 
   std::vector<Keeping> plan() {
-    for (NodeId id = 0; id < live_.size(); ++id) computes_[id] = computes(id);
+    for (NodeId id = 0; id < live_.size(); ++id) {
+      computes_[id] = computes(id);
+      directions_[id] = directions(id);
+    }
     for (const NodeId id : graph_.results) kept_[id] = Keeping::tensor;
     for (const auto& [id, message] : graph_.marks) kept_[id] = Keeping::tensor;
     for (const NodeId id : graph_.keeps) kept_[id] = Keeping::memory;
@@ -58,6 +62,36 @@ class KeepPlanner {
     return std::ranges::any_of(node.args, [this](NodeId arg) { return computes_[arg]; });
   }
 
+  /// The axes of the node along which matrices, as the node reads them, are contiguous in memory.
+  [[nodiscard]] std::set<std::int64_t> directions(NodeId id) const {
+    const GraphNode& node = graph_.node(id);
+    if (node.kind == NodeKind::constant || node.kind == NodeKind::iota) return {};
+    const bool reads_elsewhere = node.kind == NodeKind::reshape || node.kind == NodeKind::gather;
+    if (!is_pointwise(node.kind) || reads_elsewhere) {
+      std::vector<std::int64_t> long_axes;
+      for (std::size_t axis = 0; axis < node.type.dims.size(); ++axis) {
+        if (node.type.dims[axis] != 1) long_axes.push_back(static_cast<std::int64_t>(axis));
+      }
+      // A row or a column has no direction: either is read along memory, or as a scalar.
+      if (long_axes.size() < 2) return {};
+      return {long_axes.back()};
+    }
+    std::set<std::int64_t> found;
+    for (const NodeId arg : node.args) {
+      for (const std::int64_t axis : directions_[arg]) {
+        if (node.kind == NodeKind::broadcast) {
+          if (graph_.type(arg).dims[axis_index(axis)] != 1)
+            found.insert(node.fields[0][axis_index(axis)]);
+        } else if (node.kind == NodeKind::transpose) {
+          found.insert(std::ranges::find(node.fields[0], axis) - node.fields[0].begin());
+        } else {
+          found.insert(axis);
+        }
+      }
+    }
+    return found;
+  }
+
   /// Call after the readers, which have higher numbers, are decided.
   void decide(NodeId id) {
     const GraphNode& node = graph_.node(id);
@@ -74,6 +108,9 @@ class KeepPlanner {
       const bool grows = node.kind == NodeKind::broadcast &&
                          node.type.num_elements() != graph_.type(arg).num_elements();
       if (computes_[arg] && (grows || rereads(node.kind))) keep(arg);
+      // A transpose has a schedule of its own; a reduction of two directions has none.
+      const bool is_turned = directions_[arg].size() > 1 && !is_pointwise(node.kind);
+      if (computes_[arg] && is_turned) keep(arg);
       // The operand of a gather is kept, since its places are computed; index arrays are read for
       // each window.
       const bool read_anywhere = node.kind == NodeKind::gather && arg == node.args[0];
@@ -139,6 +176,7 @@ class KeepPlanner {
   std::vector<NodeId> reader_;
   std::vector<bool> alike_;  // read by elementwise operations only, hence at one place
   std::vector<int> uses_;
+  std::vector<std::set<std::int64_t>> directions_;
 };
 
 }  // namespace

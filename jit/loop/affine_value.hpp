@@ -1,6 +1,5 @@
-// Integer values that are affine in the loop variables, at least between the values of a variable
-// at which a comparison in them changes: index(i) - 1, clamp(i + 1, 0, 9), (i + 7) mod 8. Pure; any
-// thread.
+// Integer values that are affine in the loop variables, at least between two changes of a
+// comparison inside the value: index(i) - 1, clamp(i + 1, 0, 9), (i + 7) mod 8. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@ namespace heddle::jit {
 /// The values of loop variables: from, to (half-open).
 using LoopRanges = std::map<VarId, std::pair<std::int64_t, std::int64_t>>;
 
-/// Where a loop may be cut so that values become affine in each part: the values of its variable at
-/// which a part begins.
+/// The cuts of a loop that make values affine in each part: the first value of the loop variable in
+/// each part but the first.
 struct Cuts {
   VarId var = 0;
   std::set<std::int64_t> at{};
@@ -26,14 +25,14 @@ struct Cuts {
 
 /// The range of an index; none where it contains a static index, or a variable without a range.
 [[nodiscard]] std::optional<Interval> reach(const Affine& index, const LoopRanges& ranges);
-/// Adds the value of cuts->var, if there is one within its range, at which `index` passes from
-/// below `limit` to at least `limit`, or back. Nothing is added if other variables occur in the
-/// index.
+/// Adds the value of cuts.var at the change of `index` from below `limit` to `limit` or more, or
+/// back, if the value is within the variable's range. Adds nothing if the index contains further
+/// variables.
 void add_cut(const Affine& index, std::int64_t limit, const LoopRanges& ranges, Cuts& cuts);
 
-/// The value as an affine index, if it is equal to one for all values of the loop variables: no
-/// operation wraps, and each comparison has the same result for all of them. Other comparisons of a
-/// single variable add to `cuts`, unless it is null.
+/// The value as an affine index, equal for all values of the loop variables; none where an
+/// operation may wrap, or a comparison changes. Changing comparisons of a single variable add to
+/// `cuts`, unless `cuts` is null.
 [[nodiscard]] std::optional<Affine> affine_value(const Value& value, const LoopRanges& ranges,
                                                  Cuts* cuts = nullptr);
 

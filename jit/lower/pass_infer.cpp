@@ -92,7 +92,7 @@ class Inference {
   void take_in(BufferId id) {
     const Inlinable inlinable = find_definition(uses_, id);
     load_cost_[id] = element_cost(id, inlinable).value_or(unknown_cost);
-    if (inlinable.definition) taken_sums_.take(id, taken_sums_.of(*inlinable.definition));
+    if (inlinable.definition) taken_sums_.take(id, *inlinable.definition);
   }
 
   void decide(const Tensor& tensor, BufferId id, Placement& placement) const {
@@ -177,7 +177,7 @@ class Inference {
     const bool is_read_once = visits(id) <= options_.max_visits;
     const Inlinable inlinable = find_definition(uses_, id);
     if (!inlinable.definition) return is_read_once;  // inline_virtual() says why it is stored
-    if (!taken_sums_.fit(id, taken_sums_.of(*inlinable.definition))) return false;
+    if (!taken_sums_.fit(id, *inlinable.definition)) return false;
     if (is_read_once || (is_index(*inlinable.definition) && gives_positions(id))) return true;
     const std::optional<std::int64_t> cost = element_cost(id, inlinable);
     if (!cost) return false;

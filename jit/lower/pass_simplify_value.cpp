@@ -77,6 +77,13 @@ class ValueSimplifier {
   static ValuePtr conversion(const ValuePtr& v) {
     const ValuePtr& inner = v->args[0];
     if (is_constant(inner)) return make_cast(inner, v->dtype);
+    if (inner->dtype == DType::bool_ && inner->kind == ValueKind::op && size_of(v->dtype) >= 4) {
+      // Vector code chooses by a mask, and converts no mask.
+      const auto number = [&](std::int64_t value) {
+        return make_constant(convert(Scalar::of_int(DType::i64, value), v->dtype));
+      };
+      return make_op(Op::where, {inner, number(1), number(0)});
+    }
     if (inner->kind != ValueKind::cast) return v;
     const ValuePtr& source = inner->args[0];
     if (!holds_all_of(inner->dtype, source->dtype)) return v;

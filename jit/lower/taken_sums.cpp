@@ -2,7 +2,7 @@
 #include "jit/lower/taken_sums.hpp"
 
 #include <algorithm>
-#include <set>
+#include <optional>
 #include <vector>
 
 #include "jit/loop/rewrite.hpp"
@@ -18,7 +18,7 @@ Sums joined(const Sums& sums, const Sums& more, std::size_t times = 1) {
   return {sums.count + times * more.count, sums.read_along_memory && more.read_along_memory};
 }
 
-/// Finds the sums of a part of a definition: the loops inside the loops over the element's axes.
+/// Finds the sums of a part of a definition: the loops inside the loops over the axes.
 class SumFinder {
  public:
   SumFinder(const Loop& loop, const DefinitionPart& part) : loop_(loop) {
@@ -67,8 +67,52 @@ class SumFinder {
   Sums found_;
 };
 
-/// True if the statement is loops around straight-line code that sums nothing: an element for each
-/// point.
+/// True if the load reads a matrix across the loop of `last`, and along another of the loops.
+bool reads_across(const Loop& loop, const Value& load, const std::vector<VarId>& loops,
+                  VarId last) {
+  const auto step = [&](VarId var) { return stride(loop, load.buffer, load.subscripts, var); };
+  return step(last) > 1 && std::ranges::any_of(loops, [&](VarId var) { return step(var) == 1; });
+}
+
+/// True if the part reads one buffer along the last axis, and another buffer across that axis: the
+/// schedule of transposes turns blocks of such arrays.
+bool turns(const Loop& loop, const DefinitionPart& part) {
+  if (part.axes.empty() || !part.axes.back()) return false;
+  const VarId last = *part.axes.back();
+  std::vector<VarId> axes;
+  for (const auto& axis : part.axes) {
+    if (axis) axes.push_back(*axis);
+  }
+  bool along = false, across = false;
+  walk_values(part.body, [&](const Value& v) {
+    if (v.kind != ValueKind::load) return;
+    along = along || stride(loop, v.buffer, v.subscripts, last) == 1;
+    across = across || reads_across(loop, v, axes, last);
+  });
+  return along && across;
+}
+
+/// True if the statement, which computes element by element, reads another buffer than `buffer`
+/// across the axis along which it stores.
+bool turns_others(const Loop& loop, const StmtPtr& top, BufferId buffer) {
+  std::vector<VarId> loops;
+  const Stmt* store = nullptr;
+  walk(Block{top}, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::loop) loops.push_back(stmt.var);
+    if (stmt.kind == StmtKind::store) store = &stmt;
+  });
+  bool found = false;
+  for (const VarId last : loops) {
+    if (store == nullptr || stride(loop, store->buffer, store->subscripts, last) != 1) continue;
+    walk_values(Block{top}, [&](const Value& v) {
+      found = found || (v.kind == ValueKind::load && v.buffer != buffer &&
+                        reads_across(loop, v, loops, last));
+    });
+  }
+  return found;
+}
+
+/// True if the statement is loops around straight-line code without sums: one element per point.
 bool is_element_by_element(const StmtPtr& top) {
   const Block alone{top};
   const Block* body = &alone;
@@ -91,18 +135,24 @@ Sums TakenSums::of(const Definition& definition) const {
   return sums;
 }
 
-bool TakenSums::fit(BufferId buffer, const Sums& sums) const {
-  if (sums.count == 0) return true;
+bool TakenSums::fit(BufferId buffer, const Definition& definition) const {
+  const Sums sums = of(definition);
+  const bool is_turned = std::ranges::any_of(
+      definition.parts, [&](const DefinitionPart& part) { return turns(uses_.loop(), part); });
+  if (sums.count == 0 && !is_turned) return true;
   return std::ranges::all_of(uses_.readers(buffer), [&](const auto& reader) {
     const auto& [at, loads] = reader;
     const auto known = taken_.find(at);
     const Sums taken = known == taken_.end() ? Sums() : known->second;
+    if (is_turned && !is_element_by_element(uses_[at])) return false;
     if (sums.read_along_memory) return taken.read_along_memory;
-    return sums.count == 1 && loads == 1 && taken.count == 0 && is_element_by_element(uses_[at]);
+    return sums.count == 1 && loads == 1 && taken.count == 0 && is_element_by_element(uses_[at]) &&
+           !turns_others(uses_.loop(), uses_[at], buffer);
   });
 }
 
-void TakenSums::take(BufferId buffer, const Sums& sums) {
+void TakenSums::take(BufferId buffer, const Definition& definition) {
+  const Sums sums = of(definition);
   if (sums.count == 0) return;
   for (const auto& [at, loads] : uses_.readers(buffer)) {
     Sums& taken = taken_[at];

@@ -1,5 +1,5 @@
-// Which sums a statement may take in from the definitions of what it reads: those that keep, there,
-// the schedule that they have alone. One thread.
+// The sums that statements take in from definitions of virtual tensors. A statement takes in a sum
+// only if the sum keeps the schedule of a statement of its own. One thread.
 #pragma once
 
 #include <cstddef>
@@ -10,32 +10,34 @@
 
 namespace heddle::jit {
 
-/// Sums (reductions by any operation) that an element needs.
+/// The sums (reductions by any operation) of one element.
 struct Sums {
   std::size_t count = 0;
-  /// Each sum reads a row of memory of its own, hence reading bounds its time, and the sum becomes
-  /// vector code wherever it stands. Any other sum reads data that other elements read too, or
-  /// reads across rows, and needs loops of its own.
+  /// Each sum reads a separate row of memory: reading bounds the time, and every place gives vector
+  /// code. A sum that shares data with sums of other elements, or reads across rows, needs separate
+  /// loops.
   bool read_along_memory = true;
 };
 
-/// The sums that the statements of a kernel take in while the placements of its tensors are
-/// decided, in program order.
+/// Records the sums of the statements of a kernel, while placements are decided in program order.
 class TakenSums {
  public:
   /// `uses` must outlive the object.
   explicit TakenSums(const KernelUses& uses) : uses_(uses) {}
 
-  /// The sums of a definition, those that its statements have taken in included.
-  [[nodiscard]] Sums of(const Definition& definition) const;
-  /// True if all readers of the buffer may take in the sums of its elements: sums of rows of memory
-  /// beside each other; any other sum alone, in a statement that computes element by element, where
-  /// the sum's schedule computes in registers what follows the sum.
-  [[nodiscard]] bool fit(BufferId buffer, const Sums& sums) const;
-  /// Notes that the readers of the buffer take in the sums of its elements.
-  void take(BufferId buffer, const Sums& sums);
+  /// True if all readers of the buffer may take in the definition of an element. Sums of rows of
+  /// memory fit beside each other. Any other sum fits alone, and only into a statement that
+  /// computes element by element: the schedule of the sum computes the rest in registers. A
+  /// transpose fits into a statement of the same kind, and makes a transpose of the statement.
+  /// Everything else fits anywhere.
+  [[nodiscard]] bool fit(BufferId buffer, const Definition& definition) const;
+  /// Records that the readers of the buffer take the definition in.
+  void take(BufferId buffer, const Definition& definition);
 
  private:
+  /// The sums of a definition, with the sums that the defining statements have taken in.
+  [[nodiscard]] Sums of(const Definition& definition) const;
+
   const KernelUses& uses_;
   std::map<KernelUses::Position, Sums> taken_;
 };

@@ -1,5 +1,5 @@
-// The scalar code of a scheduled kernel that takes longest, and why it is no vector code: an
-// estimate for people. Pure; any thread.
+// The longest scalar code of a scheduled kernel, and the cause for the lack of vectors: an estimate
+// for people. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace heddle::jit {
 /// Statements of one nest that run element by element.
 struct ScalarPart {
   enum class Cause : std::uint8_t {
-    writes_at,   ///< stores to `other` at computed positions, whose order counts
+    writes_at,   ///< stores to `other` at computed positions, in order
     reads_at,    ///< loads from `other` at computed positions
     steps,       ///< accesses `other` by every `step`-th element
-    sizes,       ///< computes with elements of types `one` and `two`, which differ in size
-    no_vectors,  ///< computes with elements of type `one`, which has no vectors
+    sizes,       ///< computes with types `one` and `two` of different sizes
+    no_vectors,  ///< computes with type `one`, a type without vectors
     form,        ///< no step of the schedule takes loops of this form
   };
   BufferId computes = 0;  ///< the buffer that the statements store to

@@ -1,5 +1,5 @@
-// Positions whose values are affine in the loop variables, as of take(x, iota + 1): they become
-// subscripts, and loops are cut where such a value leaves its range. Pure; any thread.
+// Positions that are affine in the loop variables, as of take(x, iota + 1), become subscripts.
+// Loops are cut at the ends of the position's range. Pure; any thread.
 #pragma once
 
 #include "jit/loop/loop.hpp"

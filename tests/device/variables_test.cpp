@@ -208,7 +208,7 @@ TEST_P(VariablesTest, MistakesAreNamed) {
   });
   keep(1.0F);
   EXPECT_THAT(refusal(ErrorCode::failed_precondition, [&] { static_cast<void>(both.read(*kept)); }),
-              HasSubstr("is finished"));
+              AllOf(HasSubstr("variable 'moments'"), HasSubstr("is finished")));
   EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { Sums("", row({1})); }),
               HasSubstr("empty name"));
   EXPECT_THAT(refusal(ErrorCode::invalid_argument, [&] { Variable("none", std::vector<Array>()); }),

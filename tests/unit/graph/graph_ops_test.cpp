@@ -102,7 +102,7 @@ TEST(GraphOpsTest, Bitcasts) {
 
 // F3: softmax and its logarithm by rows and by columns
 TEST(GraphOpsTest, PowersByNumbers) {
-  const Doubles x{0, -0.0, 1, 2, 1e-20, 1e30, 0.3F, -2, inf, -inf, nan, 1e-42};
+  const Doubles x{0, -0.0, 1, 2, 1e-12, 1e30, 0.3F, -2, inf, -inf, nan, 1e-42};
   for (const double exponent : {-1.0, -0.5, 0.5, 1.5, 2.0, 3.0}) {
     const Doubles found = of_one({12}, x, [&](const Node& n) { return pow(n, exponent); });
     for (std::size_t k = 0; k < x.size(); ++k) {

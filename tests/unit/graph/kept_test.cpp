@@ -72,6 +72,19 @@ TEST(KeptTest, ProductsAreTiledWhateverReadsThem) {
   }
 }
 
+// J9: a transpose after a product has a loop of its own
+TEST(KeptTest, TransposesAfterProductsStandAlone) {
+  const Graph g("turned");
+  const Node x = g.parameter("x", {f32, {64, 64}}), w = g.parameter("w", {f32, {64, 64}});
+  g.finish({tanh(matmul(x, w) + transpose(w))});
+  EXPECT_THAT(loops_of(g), HasSubstr("# contraction"));
+  EXPECT_THAT(loops_of(g), HasSubstr("# transpose"));
+  const Graph result("result");
+  const Node y = result.parameter("y", {f32, {64, 64}}), z = result.parameter("z", {f32, {64, 64}});
+  result.finish({transpose(matmul(y, z)) + 1});
+  EXPECT_THAT(loops_of(result), Not(HasSubstr("scratch f32[64,64]")));
+}
+
 // J9: what follows a product element by element stays in the product's registers
 TEST(KeptTest, ElementsFollowProductsInRegisters) {
   const Graph g("layer");
@@ -86,6 +99,19 @@ TEST(KeptTest, SumsOfRowsAreNotStored) {
   const Node x = g.parameter("x", {f32, {64, 64}}), y = g.parameter("y", {f32, {64, 64}});
   g.finish({sum(sum(x, {1}) + maximum(y, {1}))});
   EXPECT_THAT(loops_of(g), Not(HasSubstr("scratch")));
+}
+
+// J9: a product of a matrix and its transpose is read along memory before rows of it are summed
+TEST(KeptTest, TransposesAreStoredBeforeSums) {
+  const Graph mixed("mixed"), turned("turned");
+  const Node x = mixed.parameter("x", {f32, {64, 64}}), y = mixed.parameter("y", {f32, {64, 64}});
+  mixed.finish({sum(x * transpose(y), 1)});
+  const std::string loops = loops_of(mixed);
+  EXPECT_THAT(loops, HasSubstr("scratch f32[64,64]")) << loops;
+  EXPECT_THAT(loops, HasSubstr("# transpose"));
+  const Node z = turned.parameter("z", {f32, {64, 64}});
+  turned.finish({sum(transpose(z) * 2, 1)});
+  EXPECT_THAT(loops_of(turned), Not(HasSubstr("scratch")));
 }
 
 // F7: keep() stores what would be computed where it is read, and is part of the text

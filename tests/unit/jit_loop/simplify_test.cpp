@@ -114,6 +114,9 @@ TEST(SimplifyTest, ConversionsCancel) {
   EXPECT_EQ(whole("i8(u8(t1[0]))"), "i8(u8(t1[0]))");
   EXPECT_EQ(whole("i8(u32(f32(t1[0])))"), "i8(u32(f32(t1[0])))") << "floats saturate";
   EXPECT_EQ(truth("bool(f32(t2[0]))"), "t2[0]");
+  EXPECT_EQ(real("f32(t2[0])"), "f32(t2[0])");
+  EXPECT_EQ(real("f32(lt.f32(t0[0], t0[1]))"), "where.f32(lt.f32(t0[0], t0[1]), 1:f32, 0:f32)")
+      << "vectors have no other form";
 }
 
 // J5: loops of no and of one iteration, locals used once, repeated assignments

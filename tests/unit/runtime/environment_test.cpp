@@ -119,6 +119,7 @@ TEST(BackendChoiceTest, AHelperThatIsNoneIsToldAtOpening) {
 TEST(BackendChoiceTest, BoundsThatAreNoneAreToldAtOpening) {
   const std::pair<std::string, std::function<void(BackendOptions&)>> cases[] = {
       {"BackendOptions::tune is 9 ", [](BackendOptions& o) { o.tune = static_cast<Tune>(9); }},
+      {"BackendOptions::sync is 9 ", [](BackendOptions& o) { o.sync = static_cast<Sync>(9); }},
       {"device.queue_size is 0 ", [](BackendOptions& o) { o.scheduling.device.queue_size = 0; }},
       {"device.queue_size is " + std::to_string(sched::queue_size_max + 1),
        [](BackendOptions& o) { o.scheduling.device.queue_size = sched::queue_size_max + 1; }},
