@@ -35,10 +35,12 @@ class Array {
   /// elements, exhausted if there is no memory, failed_precondition if the device was finalised.
   Array(const Device& device, const HostArray& values,
         std::source_location where = std::source_location::current());
-  template <Element T>
-  Array(const Device& device, const Dims& dims, std::span<const T> values,
+  template <class T>
+    requires Element<std::remove_const_t<T>>
+  Array(const Device& device, const Dims& dims, std::span<T> values,
         std::source_location where = std::source_location::current())
-      : Array(device, ArrayType{dtype_of_v<T>, dims}, values.data(), values.size(), where) {}
+      : Array(device, ArrayType{dtype_of_v<std::remove_const_t<T>>, dims}, values.data(),
+              values.size(), where) {}
   template <Element T>
   Array(const Device& device, const Dims& dims, const std::vector<T>& values,
         std::source_location where = std::source_location::current())
@@ -47,6 +49,11 @@ class Array {
   /// An array with one axis.
   template <Element T>
   Array(const Device& device, const std::vector<T>& values,
+        std::source_location where = std::source_location::current())
+      : Array(device, Dims{values.size()}, values, where) {}
+  template <class T>
+    requires Element<std::remove_const_t<T>>
+  Array(const Device& device, std::span<T> values,
         std::source_location where = std::source_location::current())
       : Array(device, Dims{values.size()}, values, where) {}
   /// From literal values: Array(device, {2, 2}, {1.F, 2.F, 3.F, 4.F}).
@@ -106,6 +113,13 @@ class Array {
     const std::span<T> found = host.template values<T>();
     return std::vector<T>(found.begin(), found.end());
   }
+  /// Writes the elements, row-major, to memory of the caller, as to_host(). Throws invalid_argument
+  /// if T is not the dtype, or if the span does not have as many elements as the array.
+  template <Element T>
+  void read(std::span<T> into, std::source_location where = std::source_location::current()) const {
+    require(dtype_of_v<T>, false, where);
+    read_bytes(std::as_writable_bytes(into), where);
+  }
   /// The only element, as to_host(). Throws invalid_argument if the array does not have exactly one
   /// element, or if T is not the dtype.
   template <class T>
@@ -133,6 +147,7 @@ class Array {
   friend struct Inside;
   friend class executors::Result;
   [[nodiscard]] Array copied_to(const Device& device, const std::source_location& where) const;
+  void read_bytes(std::span<std::byte> into, const std::source_location& where) const;
   explicit Array(std::shared_ptr<const rt::ArrayState> state) noexcept : state_(std::move(state)) {}
   Array(const Device& device, const ArrayType& type, const void* values, std::size_t count,
         std::source_location where);

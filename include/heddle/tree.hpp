@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -156,6 +157,33 @@ template <class Leaf, class T, class Function>
     for (const Leaf& leaf : leaves) mapped.push_back(fn(leaf));
     return unflatten<Made>(def, std::move(mapped));
   }
+}
+
+/// tree_map() of several trees of one structure: fn(leaf, leaf of the second tree, ...), as in
+/// tree_map<Node>(weights, gradients, [](const Node& w, const Node& g) { return w - 0.1 * g; }).
+/// The function is the last argument. Throws invalid_argument, naming the first path that differs,
+/// if a structure is not that of the first tree.
+template <class Leaf, class T, class U, class... Rest>
+  requires(sizeof...(Rest) > 0)
+[[nodiscard]] auto tree_map(const T& tree, const U& other, const Rest&... rest) {
+  constexpr std::size_t others = sizeof...(Rest);
+  const auto all = std::forward_as_tuple(other, rest...);
+  const auto& fn = std::get<others>(all);
+  const TreeDef def = flatten<Leaf>(tree).def;
+  std::vector<std::vector<Leaf>> leaves;
+  const auto add = [&](const auto& each) {
+    auto flat = flatten<Leaf>(each);
+    require_same(flat.def, def, "tree " + std::to_string(leaves.size() + 2) + " of tree_map()");
+    leaves.push_back(std::move(flat.leaves));
+  };
+  std::size_t k = 0;
+  return [&]<std::size_t... at>(std::index_sequence<at...>) {
+    (add(std::get<at>(all)), ...);
+    return tree_map<Leaf>(tree, [&](const Leaf& leaf) {
+      const std::size_t place = k++;
+      return fn(leaf, std::as_const(leaves[at][place])...);
+    });
+  }(std::make_index_sequence<others>());
 }
 
 }  // namespace heddle

@@ -230,6 +230,8 @@ struct ArrayType {
     }
     return bytes;
   }
+  /// The type with the text `text`, as to_string() writes it; nullopt if there is none.
+  [[nodiscard]] static std::optional<ArrayType> parse(std::string_view text);
   /// "f32[64,128]"; a scalar is "f32[]".
   [[nodiscard]] std::string to_string() const {
     std::string text(name(dtype));

@@ -1,7 +1,10 @@
-// Conversions between binary32 and the 16-bit floating storage types. Pure functions.
+// Conversions between binary32 and the 16-bit floating storage types; texts of array types. Pure
+// functions.
 // Source: IEEE 754-2019 section 4.3.1 (roundTiesToEven); bfloat16 as the upper half of binary32.
 #include <bit>
+#include <charconv>
 #include <cstdint>
+#include <system_error>
 
 #include "heddle/types.hpp"
 
@@ -59,6 +62,25 @@ Float16::operator float() const noexcept { return from_half(bits); }
 BFloat16::BFloat16(float value) noexcept : bits(to_bfloat(value)) {}
 BFloat16::operator float() const noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+std::optional<ArrayType> ArrayType::parse(std::string_view text) {
+  const std::size_t open = text.find('[');
+  if (open == std::string_view::npos || !text.ends_with(']')) return std::nullopt;
+  const std::optional<DType> found = parse_dtype(text.substr(0, open));
+  if (!found) return std::nullopt;
+  ArrayType type{*found};
+  const char* at = text.data() + open + 1;
+  const char* const end = text.data() + text.size() - 1;
+  while (at != end) {
+    if (!type.dims.empty() && *at++ != ',') return std::nullopt;
+    std::int64_t extent = 0;
+    const auto [next, error] = std::from_chars(at, end, extent);
+    if (error != std::errc() || extent < 0) return std::nullopt;
+    type.dims.push_back(extent);
+    at = next;
+  }
+  return type;
 }
 
 }  // namespace heddle

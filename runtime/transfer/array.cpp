@@ -137,6 +137,18 @@ HostArray Array::to_host(std::source_location where) const {
   return *values;
 }
 
+void Array::read_bytes(std::span<std::byte> into, const std::source_location& where) const {
+  if (into.size() != num_bytes()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} is read to {} elements, at {}:{} (expected {})",
+                            text_of(device(), type()), into.size() / size_of(dtype()),
+                            where.file_name(), where.line(), num_elements()));
+  }
+  // A wait that is refused may end before the copy: the copy never writes to the caller's memory.
+  const HostArray values = to_host(where);
+  if (!into.empty()) std::memcpy(into.data(), values.data(), into.size());
+}
+
 void Array::require(DType dtype, bool one, const std::source_location& where) const {
   if (dtype == type().dtype && (!one || num_elements() == 1)) return;
   throw Error(

@@ -72,6 +72,8 @@ TEST_P(ArraysTest, HaveACopyOfWhatTheyAreGiven) {
   const HostArray host = HostArray::range({i16, {4}});
   const Array counted(device, host);
   const Array none(device, {0, 3}, std::vector<std::int64_t>{});
+  const Array part(device, std::span(values).subspan(1, 2));
+  const Array turned(device, {3, 2}, std::span<const float>(values));
   values.assign(6, 0);
   host.set(0, 9);
   EXPECT_EQ(matrix.type(), (ArrayType{f32, {2, 3}}));
@@ -79,6 +81,8 @@ TEST_P(ArraysTest, HaveACopyOfWhatTheyAreGiven) {
   EXPECT_EQ(one.type(), (ArrayType{f64, {}}));
   EXPECT_THAT(matrix.values<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(row.values<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(part.values<float>(), ElementsAre(2, 3));
+  EXPECT_EQ(turned.dims(), (Dims{3, 2}));
   EXPECT_EQ(one.item<double>(), 2.5);
   EXPECT_THAT(flags.values<bool>(), ElementsAre(true, false, true));
   EXPECT_THAT(counted.values<std::int16_t>(), ElementsAre(0, 1, 2, 3));
@@ -86,6 +90,18 @@ TEST_P(ArraysTest, HaveACopyOfWhatTheyAreGiven) {
   EXPECT_THAT(Array::zeros(device, {u8, {3}}).values<std::uint8_t>(), ElementsAre(0, 0, 0));
   EXPECT_TRUE(matrix.done());
   EXPECT_EQ(matrix.device(), device);
+}
+
+// Arrays are read to memory of the caller, of their type and size alone
+TEST_P(ArraysTest, AreReadToMemoryOfTheCaller) {
+  const Array x(device, {2, 2}, {1.F, 2.F, 3.F, 4.F});
+  std::vector<float> into(6, 9);
+  x.read(std::span(into).subspan(1, 4));
+  EXPECT_THAT(into, ElementsAre(9, 1, 2, 3, 4, 9));
+  EXPECT_THAT(text(failure([&] { x.read(std::span(into)); })), HasSubstr("is read to 6 elements"));
+  std::vector<double> wide(4);
+  EXPECT_THAT(text(failure([&] { x.read(std::span(wide)); })), HasSubstr("is read as f64"));
+  Array(device, std::vector<float>()).read(std::span<float>());
 }
 
 // Pending arrays can be passed on, and are read once computed

@@ -28,6 +28,19 @@ TEST(DTypeTest, NamesRoundTripAndSizesAreThoseOfTheCppTypes) {
 }
 
 // J1, O49: one meaning of half precision everywhere
+TEST(DTypeTest, ArrayTypesRoundTrip) {
+  for (const char* const text : {"f32[]", "i8[0]", "bool[2,3,4]", "u64[9223372036854775807]"}) {
+    const auto type = ArrayType::parse(text);
+    ASSERT_TRUE(type.has_value()) << text;
+    EXPECT_EQ(type->to_string(), text);
+  }
+  for (const char* const text :
+       {"", "f32", "f8[2]", "f32[2", "f32]2[", "f32[2,]", "f32[,2]", "f32[2,,3]", "f32[-1]",
+        "f32[ 2]", "f32[2]x", "f32[9223372036854775808]", "f32[2.5]", "[2]"})
+    EXPECT_FALSE(ArrayType::parse(text).has_value()) << text;
+}
+
+// J1
 TEST(DTypeTest, EveryHalfSurvivesTheWayThroughFloat) {
   for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
     Float16 h;

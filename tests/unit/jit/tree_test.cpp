@@ -292,6 +292,26 @@ TEST(TreeTest, MapsToOtherLeaves) {
   EXPECT_EQ(more, (Scaled{.factor = 9, .rest = {Weight(2)}}));
 }
 
+// F1: several trees of one structure are one tree of what a function makes of their leaves
+TEST(TreeTest, MapsSeveralTrees) {
+  const std::vector<Dense> weights{{Weight(1), Weight(2)}, {Weight(3), Weight(4)}};
+  std::vector<Dense> steps = weights;
+  const auto plus = [](const Weight& a, const Weight& b) {
+    return Weight(a.number() + b.number());
+  };
+  const std::vector<Dense> twice = tree_map<Weight>(weights, steps, plus);
+  EXPECT_EQ(twice, (std::vector<Dense>{{Weight(2), Weight(4)}, {Weight(6), Weight(8)}}));
+  const auto texts =
+      tree_map<Weight>(weights[0].weight, steps[0].weight, steps[1].weight,
+                       [](const Weight& a, const Weight& b, const Weight& c) {
+                         return std::to_string(100 * a.number() + 10 * b.number() + c.number());
+                       });
+  EXPECT_EQ(texts, "113");
+  steps.pop_back();
+  EXPECT_EQ(message_of([&] { static_cast<void>(tree_map<Weight>(weights, steps, plus)); }),
+            "invalid_argument|tree 2 of tree_map(): at the root: 1 element, expected 2");
+}
+
 // F1: neither leaves nor layers beside each other cost more where there are more
 TEST(TreeTest, HundredThousandLayers) {
   const std::vector<Dense> layers(100'000, Dense{Weight(1), Weight(2)});

@@ -5,9 +5,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "heddle/format.hpp"
 #include "heddle/heddle.hpp"
+#include "heddle/ostream.hpp"
 #include "tests/support/threads.hpp"
 
 namespace heddle {
@@ -122,6 +124,10 @@ TEST(PrintingTest, HandlesPrintThemselves) {
     EXPECT_NE(all.find(part), std::string::npos) << part << " in " << all;
   }
   EXPECT_LT(all.size(), 4000u);
+  const Array array(device, {1.F, 2.F});
+  std::ostringstream out;
+  out << array << '|' << event << '|' << x.type() << '|' << Status();
+  EXPECT_EQ(out.str(), fmt::format("{}|{}|{}|{}", array, event, x.type(), Status()));
 }
 
 }  // namespace
