@@ -126,6 +126,9 @@ Node conv_transposed(const Node& x, const Node& w, const ConvOptions& options = 
 
 struct Reduce {
   bool keep = false;  ///< reduced axes stay, with one element each
+  /// x is converted to this type first. Sums of u8 or i8 wrap, as all integers do: .as = i64 keeps
+  /// every sum of fewer than 2^55 of them.
+  std::optional<DType> as{};
 };
 Node sum(const Node& x, const Axes& axes = {}, Reduce options = {},
          CallSite where = CallSite::current());

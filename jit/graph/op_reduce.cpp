@@ -16,6 +16,10 @@ using jit::NodeKind;
 using jit::Numbers;
 using jit::Op;
 
+Node converted(const Node& x, Reduce options, CallSite where) {
+  return options.as ? cast(Operand(x, where), *options.as) : x;
+}
+
 Numbers reduced_axes(const Node& x, const Axes& axes, const jit::Called& call) {
   if (!axes.empty()) return jit::axes_of(x, axes, call);
   return jit::first_axes(x.dims().size());
@@ -28,9 +32,10 @@ Node keep_axes(const Node& reduced, const Dims& dims, const Numbers& axes, CallS
   return reshape(reduced, kept, where);
 }
 
-Node reduce_node(Op op, std::string_view what, const Node& x, const Axes& axes, Reduce options,
+Node reduce_node(Op op, std::string_view what, const Node& given, const Axes& axes, Reduce options,
                  CallSite where) {
-  const jit::Called call(what, where, x);
+  const jit::Called call(what, where, given);
+  const Node x = converted(given, options, where);
   const Numbers gone = reduced_axes(x, axes, call);
   GraphNode node;
   node.kind = NodeKind::reduce;
@@ -60,9 +65,11 @@ Node wide_mean(const Node& x, const Axes& axes, Reduce options, const jit::Calle
 
 /// The place of the first element along `axis` that equals the `op` of all elements; a NaN counts
 /// as equal.
-Node arg_extreme(Op op, std::string_view what, const Node& x, std::int64_t axis, Reduce options,
+Node arg_extreme(Op op, std::string_view what, const Node& given, std::int64_t axis, Reduce options,
                  CallSite where) {
-  const jit::Called call(what, where, x);
+  const jit::Called call(what, where, given);
+  const Node x = converted(given, options, where);
+  options.as.reset();
   const std::int64_t along = jit::axis_of(x, axis, call);
   const Node extreme = reduce_node(op, what, x, {along}, {.keep = true}, where);
   Node found = Operand(x, where) == Operand(extreme, where);
@@ -141,18 +148,22 @@ Node any(const Node& x, const Axes& axes, Reduce options, CallSite where) {
 
 Node mean(const Node& x, const Axes& axes, Reduce options, CallSite where) {
   const jit::Called call("mean", where, x);
-  return wide_mean(x, axes, options, call);
+  const Node given = converted(x, options, where);
+  return wide_mean(given, axes, {.keep = options.keep}, call);
 }
 
-Node variance(const Node& x, const Axes& axes, Reduce options, CallSite where) {
-  const jit::Called call("variance", where, x);
+Node variance(const Node& given, const Axes& axes, Reduce options, CallSite where) {
+  const jit::Called call("variance", where, given);
+  const Node x = converted(given, options, where);
+  options.as.reset();
   const Node centre = wide_mean(x, axes, {.keep = true}, call);
   const Node distance = Operand(x, where) - Operand(centre, where);
   return wide_mean(Operand(distance, where) * Operand(distance, where), axes, options, call);
 }
 
-Node logsumexp(const Node& x, const Axes& axes, Reduce options, CallSite where) {
-  const jit::Called call("logsumexp", where, x);
+Node logsumexp(const Node& given, const Axes& axes, Reduce options, CallSite where) {
+  const jit::Called call("logsumexp", where, given);
+  const Node x = converted(given, options, where);
   const Numbers gone = reduced_axes(x, axes, call);
   const Node real = jit::as_floating(x, where);
   const Node shift = finite_maximum(real, gone, where);

@@ -234,6 +234,25 @@ TEST(GraphOpsTest, SingleAxesAndParts) {
               ::testing::HasSubstr("axis 1 has 4 elements, and none at -5"));
 }
 
+TEST(GraphOpsTest, ReductionsOfAnotherType) {
+  const auto of_bytes = [](const std::function<Node(const Node&)>& make) {
+    const Graph g("bytes");
+    const Node x = g.parameter("x", {u8, {3}});
+    g.finish({make(x)});
+    return run_graph(g, {HostArray::fill({u8, {3}}, Doubles{200, 100, 7})})[0];
+  };
+  EXPECT_EQ(of_bytes([](auto& x) { return sum(x); }).at(0), 307 - 256) << "integers wrap";
+  const HostArray wide = of_bytes([](auto& x) { return sum(x, {}, {.as = i64}); });
+  EXPECT_EQ(wide.type(), (ArrayType{i64, {}}));
+  EXPECT_EQ(wide.at(0), 307);
+  EXPECT_EQ(of_bytes([](auto& x) { return product(x, 0, {.keep = true, .as = i32}); }).at(0),
+            140'000);
+  EXPECT_EQ(of_bytes([](auto& x) { return mean(x, {}, {.as = f64}); }).type().dtype, f64);
+  EXPECT_EQ(of_bytes([](auto& x) { return variance(x, {}, {.as = f64}); }).type().dtype, f64);
+  EXPECT_EQ(of_bytes([](auto& x) { return logsumexp(x, {}, {.as = f64}); }).type().dtype, f64);
+  EXPECT_EQ(of_bytes([](auto& x) { return argmax(x, 0, {.as = f32}); }).at(0), 0);
+}
+
 TEST(GraphOpsTest, Products) {
   const Doubles a = some(12);
   const Doubles b = some(24);
