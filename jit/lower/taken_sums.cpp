@@ -67,49 +67,31 @@ class SumFinder {
   Sums found_;
 };
 
-/// True if the load reads a matrix across the loop of `last`, and along another of the loops.
-bool reads_across(const Loop& loop, const Value& load, const std::vector<VarId>& loops,
-                  VarId last) {
-  const auto step = [&](VarId var) { return stride(loop, load.buffer, load.subscripts, var); };
-  return step(last) > 1 && std::ranges::any_of(loops, [&](VarId var) { return step(var) == 1; });
-}
-
-/// True if the part reads one buffer along the last axis, and another buffer across that axis: the
-/// schedule of transposes turns blocks of such arrays.
-bool turns(const Loop& loop, const DefinitionPart& part) {
-  if (part.axes.empty() || !part.axes.back()) return false;
-  const VarId last = *part.axes.back();
-  std::vector<VarId> axes;
+/// The loops of a statement, and the variable along which the statement stores.
+struct Loops {
+  std::vector<VarId> all{};
+  std::optional<VarId> last{};
+};
+Loops loops_of(const DefinitionPart& part) {
+  Loops loops;
   for (const auto& axis : part.axes) {
-    if (axis) axes.push_back(*axis);
+    if (axis) loops.all.push_back(*axis);
   }
-  bool along = false, across = false;
-  walk_values(part.body, [&](const Value& v) {
-    if (v.kind != ValueKind::load) return;
-    along = along || stride(loop, v.buffer, v.subscripts, last) == 1;
-    across = across || reads_across(loop, v, axes, last);
-  });
-  return along && across;
+  if (!part.axes.empty()) loops.last = part.axes.back();
+  return loops;
 }
-
-/// True if the statement, which computes element by element, reads another buffer than `buffer`
-/// across the axis along which it stores.
-bool turns_others(const Loop& loop, const StmtPtr& top, BufferId buffer) {
-  std::vector<VarId> loops;
+Loops loops_of(const Loop& loop, const StmtPtr& top) {
+  Loops loops;
   const Stmt* store = nullptr;
   walk(Block{top}, [&](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::loop) loops.push_back(stmt.var);
+    if (stmt.kind == StmtKind::loop) loops.all.push_back(stmt.var);
     if (stmt.kind == StmtKind::store) store = &stmt;
   });
-  bool found = false;
-  for (const VarId last : loops) {
-    if (store == nullptr || stride(loop, store->buffer, store->subscripts, last) != 1) continue;
-    walk_values(Block{top}, [&](const Value& v) {
-      found = found || (v.kind == ValueKind::load && v.buffer != buffer &&
-                        reads_across(loop, v, loops, last));
-    });
+  for (const VarId var : loops.all) {
+    if (store != nullptr && stride(loop, store->buffer, store->subscripts, var) == 1)
+      loops.last = var;
   }
-  return found;
+  return loops;
 }
 
 /// True if the statement is loops around straight-line code without sums: one element per point.
@@ -135,24 +117,59 @@ Sums TakenSums::of(const Definition& definition) const {
   return sums;
 }
 
+TakenSums::Directions TakenSums::directions(const Block& body, const std::vector<VarId>& loops,
+                                            std::optional<VarId> last,
+                                            std::optional<BufferId> without) const {
+  Directions found;
+  if (!last) return found;
+  walk_values(body, [&](const Value& v) {
+    if (v.kind != ValueKind::load || v.buffer == without) return;
+    const auto step = [&](VarId var) { return stride(uses_.loop(), v.buffer, v.subscripts, var); };
+    const auto moves = [&](VarId var) { return step(var) != 0; };
+    if (std::ranges::count_if(loops, moves) < 2) return;  // a row or a column
+    const bool along = step(*last) == 1;
+    const bool across =
+        step(*last) > 1 && std::ranges::any_of(loops, [&](VarId var) { return step(var) == 1; });
+    const bool is_turned = turned_.contains(v.buffer);
+    found.along = found.along || (is_turned ? across : along);
+    found.across = found.across || (is_turned ? along : across);
+  });
+  return found;
+}
+
+TakenSums::Directions TakenSums::directions(const Definition& definition) const {
+  Directions all;
+  for (const DefinitionPart& part : definition.parts) {
+    const Loops loops = loops_of(part);
+    const Directions found = directions(part.body, loops.all, loops.last, {});
+    all.along = all.along || found.along;
+    all.across = all.across || found.across;
+  }
+  return all;
+}
+
 bool TakenSums::fit(BufferId buffer, const Definition& definition) const {
   const Sums sums = of(definition);
-  const bool is_turned = std::ranges::any_of(
-      definition.parts, [&](const DefinitionPart& part) { return turns(uses_.loop(), part); });
-  if (sums.count == 0 && !is_turned) return true;
+  const Directions reads = directions(definition);
+  const bool turns = sums.count == 0 && reads.along && reads.across;
+  if (sums.count == 0 && !turns) return true;
   return std::ranges::all_of(uses_.readers(buffer), [&](const auto& reader) {
     const auto& [at, loads] = reader;
+    const StmtPtr& top = uses_[at];
+    if (turns) return is_element_by_element(top);
     const auto known = taken_.find(at);
     const Sums taken = known == taken_.end() ? Sums() : known->second;
-    if (is_turned && !is_element_by_element(uses_[at])) return false;
     if (sums.read_along_memory) return taken.read_along_memory;
-    return sums.count == 1 && loads == 1 && taken.count == 0 && is_element_by_element(uses_[at]) &&
-           !turns_others(uses_.loop(), uses_[at], buffer);
+    if (sums.count > 1 || loads > 1 || taken.count > 0 || !is_element_by_element(top)) return false;
+    const Loops loops = loops_of(uses_.loop(), top);
+    return !directions({top}, loops.all, loops.last, buffer).across;
   });
 }
 
 void TakenSums::take(BufferId buffer, const Definition& definition) {
   const Sums sums = of(definition);
+  const Directions reads = directions(definition);
+  if (sums.count == 0 && reads.across && !reads.along) turned_.insert(buffer);
   if (sums.count == 0) return;
   for (const auto& [at, loads] : uses_.readers(buffer)) {
     Sums& taken = taken_[at];

@@ -4,6 +4,9 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
+#include <set>
+#include <vector>
 
 #include "jit/loop/kernel_uses.hpp"
 #include "jit/lower/passes.hpp"
@@ -35,11 +38,21 @@ class TakenSums {
   void take(BufferId buffer, const Definition& definition);
 
  private:
+  /// The directions in which a body reads matrices: along the axis of its stores, or across.
+  struct Directions {
+    bool along = false, across = false;
+  };
+  /// `loops`: of the body; `last`: the variable along which it stores. Ignores loads of `without`.
+  [[nodiscard]] Directions directions(const Block& body, const std::vector<VarId>& loops,
+                                      std::optional<VarId> last,
+                                      std::optional<BufferId> without) const;
+  [[nodiscard]] Directions directions(const Definition& definition) const;
   /// The sums of a definition, with the sums that the defining statements have taken in.
   [[nodiscard]] Sums of(const Definition& definition) const;
 
   const KernelUses& uses_;
   std::map<KernelUses::Position, Sums> taken_;
+  std::set<BufferId> turned_;  ///< virtual buffers of transposes
 };
 
 }  // namespace heddle::jit

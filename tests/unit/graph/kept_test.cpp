@@ -109,6 +109,11 @@ TEST(KeptTest, TransposesAreStoredBeforeSums) {
   const std::string loops = loops_of(mixed);
   EXPECT_THAT(loops, HasSubstr("scratch f32[64,64]")) << loops;
   EXPECT_THAT(loops, HasSubstr("# transpose"));
+  const Graph twice("twice");  // the transpose is virtual, as both readers are
+  const Node a = twice.parameter("a", {f32, {64, 64}}), b = twice.parameter("b", {f32, {64, 64}});
+  const Node across = transpose(b * b);
+  twice.finish({sum(a * across, 1), maximum(across, 0)});
+  EXPECT_THAT(loops_of(twice), HasSubstr("# transpose"));
   const Node z = turned.parameter("z", {f32, {64, 64}});
   turned.finish({sum(transpose(z) * 2, 1)});
   EXPECT_THAT(loops_of(turned), Not(HasSubstr("scratch")));
