@@ -63,8 +63,8 @@ struct NodeOperations {
   friend Node operator>=(const Operand& a, const Operand& b);
   friend Node operator==(const Operand& a, const Operand& b);
   friend Node operator!=(const Operand& a, const Operand& b);
-  /// f32 and f64 to the number -1, -0.5, 0.5, 1.5, 2 or 3: a few products and a root, within a unit
-  /// of the last place.
+  /// f32 and f64 to the number -1, -0.5, 0.5, 1.5, 2 or 3: a few products and a root, within 1.5
+  /// units of the last place.
   friend Node pow(const Operand& a, const Operand& b);
   friend Node max(const Operand& a, const Operand& b);
   friend Node min(const Operand& a, const Operand& b);
@@ -103,6 +103,16 @@ struct NodeOperations {
   friend Node clamp(const Operand& x, const Operand& low, const Operand& high);
 };
 
+/// The index of x[i], with the source location of the call.
+struct PartIndex {
+  template <Integer T>
+  PartIndex(T number,  // NOLINT: x[0]
+            std::source_location at = std::source_location::current())
+      : index(static_cast<std::int64_t>(number)), where(at) {}
+  std::int64_t index;
+  std::source_location where;
+};
+
 /// An array of a graph, not computed yet: a cheap shared handle. A default-constructed node belongs
 /// to no graph, and every operation refuses it.
 class Node : NodeOperations {
@@ -127,10 +137,7 @@ class Node : NodeOperations {
   /// x[i]: the part of x at `index` of the first axis, which the result lacks; a negative index
   /// counts from the end. Refuses an index outside the axis. take() reads at indices that a node
   /// computes, and along other axes.
-  template <Integer T>
-  [[nodiscard]] Node operator[](T index) const {
-    return part(static_cast<std::int64_t>(index));
-  }
+  [[nodiscard]] Node operator[](const PartIndex& index) const { return part(index); }
   /// x += y is x = x + y: the handle becomes the sum's. Other handles stay as they are.
   Node& operator+=(const Operand& y);
   Node& operator-=(const Operand& y);
@@ -143,7 +150,7 @@ class Node : NodeOperations {
   friend struct Inside;
   Node(std::shared_ptr<jit::GraphState> state, std::uint32_t id) noexcept
       : state_(std::move(state)), id_(id) {}
-  [[nodiscard]] Node part(std::int64_t index) const;
+  [[nodiscard]] Node part(const PartIndex& index) const;
 
   std::shared_ptr<jit::GraphState> state_;
   std::uint32_t id_ = 0;
@@ -170,10 +177,10 @@ class Operand : NodeOperations {
   std::source_location where_;
 };
 
-inline Node& Node::operator+=(const Operand& y) { return *this = *this + y; }
-inline Node& Node::operator-=(const Operand& y) { return *this = *this - y; }
-inline Node& Node::operator*=(const Operand& y) { return *this = *this * y; }
-inline Node& Node::operator/=(const Operand& y) { return *this = *this / y; }
+inline Node& Node::operator+=(const Operand& y) { return *this = Operand(*this, y.where()) + y; }
+inline Node& Node::operator-=(const Operand& y) { return *this = Operand(*this, y.where()) - y; }
+inline Node& Node::operator*=(const Operand& y) { return *this = Operand(*this, y.where()) * y; }
+inline Node& Node::operator/=(const Operand& y) { return *this = Operand(*this, y.where()) / y; }
 
 /// Returns x, and stores its values in memory while the graph runs: every reader loads them.
 /// Without keep(), heddle decides which nodes are stored, and computes the others where they are

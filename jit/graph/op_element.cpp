@@ -93,7 +93,7 @@ Node apply(Op op, std::initializer_list<const Operand*> list) {
   return apply(op, jit::op_info(op).name, list);
 }
 
-/// x^exponent by products and a root, with an error of at most one unit of the last place; none for
+/// x^exponent by products and a root, with an error below 1.5 units of the last place; none for
 /// other exponents.
 std::optional<Node> short_power(const Node& x, double exponent, std::source_location where) {
   const auto at = [&](const auto& operand) { return Operand(operand, where); };

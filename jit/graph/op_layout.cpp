@@ -198,7 +198,7 @@ Node take(const Node& x, std::int64_t index, std::int64_t axis, CallSite where) 
   return squeeze(slice(x, along, {from, from + 1}, where), {along}, where);
 }
 
-Node Node::part(std::int64_t index) const { return take(*this, index); }
+Node Node::part(const PartIndex& index) const { return take(*this, index.index, 0, index.where); }
 
 Node reverse(const Node& x, const Axes& axes, CallSite where) {
   const jit::Called call("reverse", where, x);

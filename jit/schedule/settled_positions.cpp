@@ -33,6 +33,8 @@ class PositionSettler {
     ranges_[loop.var] = {loop.from, loop.to};
     const Cuts cuts = cuts_of(loop);
     const bool cut = !cuts.at.empty() && copies(loop) <= parts_max_;
+    const int parts_max = parts_max_;
+    if (cut) parts_max_ /= 1 + static_cast<int>(cuts.at.size());
     Block result;
     std::int64_t from = loop.from;
     const auto add = [&](std::int64_t to) {
@@ -47,6 +49,7 @@ class PositionSettler {
       for (const std::int64_t at : cuts.at) add(at);
     }
     add(loop.to);
+    parts_max_ = parts_max;
     ranges_[loop.var] = {loop.from, loop.to};
     return result;
   }
@@ -63,12 +66,17 @@ class PositionSettler {
   Block settled_at(const Stmt& at) {
     const std::optional<Affine> value = affine_value(*at.value, ranges_);
     const std::optional<Interval> range = value ? reach(*value, ranges_) : std::nullopt;
-    if (!range) return {with_body(at, settled(at.body))};
+    if (!range) return unsettled(at);
     if (range->lowest >= at.from && range->highest < at.to) return settled_with(at, *value);
     const bool is_below = range->highest < at.from, is_above = range->lowest >= at.to;
-    if (!is_below && !is_above) return {with_body(at, settled(at.body))};
+    if (!is_below && !is_above) return unsettled(at);
     if (!at.nearest) return {};
     return settled_with(at, Affine{is_below ? at.from : at.to - 1, {}});
+  }
+  Block unsettled(const Stmt& at) {
+    Block body = settled(at.body);
+    if (body.empty()) return {};
+    return {with_body(at, std::move(body))};
   }
   Block settled_with(const Stmt& at, const Affine& value) {
     Substitution by;
@@ -107,7 +115,7 @@ class PositionSettler {
   }
 
   Fresh& fresh_;
-  const int parts_max_;
+  int parts_max_;
   LoopRanges ranges_;
 };
 

@@ -80,7 +80,7 @@ std::optional<ArrayType> ArrayType::parse(std::string_view text) {
     type.dims.push_back(extent);
     at = next;
   }
-  return type;
+  return type.to_string() == text ? std::optional(type) : std::nullopt;  // not 007, nor -0
 }
 
 }  // namespace heddle

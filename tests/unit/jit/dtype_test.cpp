@@ -36,7 +36,7 @@ TEST(DTypeTest, ArrayTypesRoundTrip) {
   }
   for (const char* const text :
        {"", "f32", "f8[2]", "f32[2", "f32]2[", "f32[2,]", "f32[,2]", "f32[2,,3]", "f32[-1]",
-        "f32[ 2]", "f32[2]x", "f32[9223372036854775808]", "f32[2.5]", "[2]"})
+        "f32[ 2]", "f32[2]x", "f32[9223372036854775808]", "f32[2.5]", "f32[-0]", "f32[007]", "[2]"})
     EXPECT_FALSE(ArrayType::parse(text).has_value()) << text;
 }
 
