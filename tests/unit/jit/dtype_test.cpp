@@ -27,7 +27,7 @@ TEST(DTypeTest, NamesRoundTripAndSizesAreThoseOfTheCppTypes) {
   EXPECT_EQ(size_of(f16), sizeof(Float16));
 }
 
-// J1, O49: one meaning of half precision everywhere
+// J1: the text of an array's type is that of one type alone
 TEST(DTypeTest, ArrayTypesRoundTrip) {
   for (const char* const text : {"f32[]", "i8[0]", "bool[2,3,4]", "u64[9223372036854775807]"}) {
     const auto type = ArrayType::parse(text);
@@ -40,7 +40,7 @@ TEST(DTypeTest, ArrayTypesRoundTrip) {
     EXPECT_FALSE(ArrayType::parse(text).has_value()) << text;
 }
 
-// J1
+// J1, O49: one meaning of half precision everywhere
 TEST(DTypeTest, EveryHalfSurvivesTheWayThroughFloat) {
   for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
     Float16 h;

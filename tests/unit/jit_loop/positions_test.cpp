@@ -351,6 +351,24 @@ TEST(PositionScheduleTest, AffinePositionsAreSubscripts) {
               AllOf(HasSubstr("nearest"), HasSubstr("lanes")));
 }
 
+// J9: cuts of an outer loop that bring cuts of inner loops about keep to the limit of parts
+TEST(PositionScheduleTest, PartsOfNestsAreFew) {
+  const Loop plain = parsed(
+      "buffer t0 input f32[20,20,20]\nbuffer t1 inout f32[20,20,20]\nkernel {\n"
+      "for i0 in 0..10 { nearest i3 in 1..9 = index(i0) {\n"
+      "for i1 in 0..10 { nearest i4 in 6..14 = "
+      "add.i64(where.i64(lt.i64(index(i0), 1:i64), 5:i64, 6:i64), index(i1)) {\n"
+      "for i2 in 0..10 { nearest i5 in 6..14 = "
+      "add.i64(where.i64(lt.i64(index(i1), 1:i64), 5:i64, 6:i64), index(i2)) {\n"
+      "t1[i0, i1, i2] = t0[i3, i4, i5]\n} } } } } }\n}\n");
+  Fresh fresh(plain);
+  int stores = 0;
+  walk(with_settled_positions(fresh, plain.body, 9),
+       [&](const Stmt& stmt) { stores += stmt.kind == StmtKind::store ? 1 : 0; });
+  EXPECT_GT(stores, 1);
+  EXPECT_LE(stores, 9);
+}
+
 // J5, J13: loops with settled positions do what they did
 TEST(PositionScheduleTest, SettledPositionsAreWhereTheyWere) {
   std::mt19937 random(1);
