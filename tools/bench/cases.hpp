@@ -68,6 +68,13 @@ void add_product_rows(std::vector<Row>& rows);
 void add_whole_rows(std::vector<Row>& rows);
 /// Generated code for graphs, against the same computations by statements, loops and frameworks.
 void add_graph_rows(std::vector<Row>& rows);
+/// Models as a user writes them first, by field, on one processor.
+void add_written_products(std::vector<Row>& rows);
+void add_written_networks(std::vector<Row>& rows);
+void add_written_physics(std::vector<Row>& rows);
+void add_written_statistics(std::vector<Row>& rows);
+void add_written_tables(std::vector<Row>& rows);
+void add_written_images(std::vector<Row>& rows);
 /// Tracing and lowering a graph of many nodes.
 void add_tracing_rows(std::vector<Row>& rows);
 /// Compiling twelve equal blocks of a network, against one block.

@@ -15,11 +15,12 @@
 
 namespace heddle::bench {
 
-/// A program over tensors and memory for each; the last tensor is the result.
+/// A program over tensors and memory for each; the last tensors are the results.
 struct KernelSetup {
   Program program;
   std::vector<Tensor> tensors;
   std::vector<HostArray> arrays;
+  std::size_t results = 1;  ///< that frameworks give
 
   /// Declares a tensor and gives it memory, uniform in [0, 1), the same each time.
   Tensor add(const std::string& label, const Dims& dims);

@@ -95,6 +95,7 @@ constexpr Goal goals_known[] = {
     {"trace and lower 10000 nodes", "", 200'000'000, Unit::ns},
     {"twelve transformer blocks, cc", "one block", 1.3},
     {"twelve transformer blocks, gccjit", "one block", 1.3},
+    {every_row, "naive C++", 1},
     {every_row, "heddle, cc", 1.03},
     {every_row, "heddle, gccjit", 1.03},
     {every_row, "JAX", 1},

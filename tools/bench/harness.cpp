@@ -125,8 +125,9 @@ Result measure(const Case& which, const Plan& plan) {
   which.anchor.slice(which.slice / 4, warming);
 
   // The preparation by the first slices (arrays, kernels, other processes) is outside the time.
-  const auto end = Clock::now() + std::chrono::duration_cast<nanoseconds>(
-                                      std::chrono::duration<double>(plan.seconds_max));
+  const auto end =
+      Clock::now() + std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(
+                         std::min(plan.seconds_max, which.seconds_max)));
   double before = gauge_ping_pong();
   for (int attempt = 0; attempt < attempts_factor * plan.pairs_wanted; ++attempt) {
     const bool enough = static_cast<int>(ratios.size()) >= plan.pairs_wanted;

@@ -67,6 +67,7 @@ struct Case {
   Contender anchor;
   nanoseconds slice = std::chrono::milliseconds(20);
   std::string line{}, column{};  ///< of the table of ratios at the end; empty: not in the table
+  double seconds_max = 3600;     ///< where the plan has more
 };
 
 enum class Unit : std::uint8_t { ns, bytes, percent, ratio, count };

@@ -76,6 +76,12 @@ constexpr Workload workloads[] = {
     {"graph", "graphs", add_graph_rows},
     {"tracing", "graphs", add_tracing_rows},
     {"layers", "graphs", add_layers_rows},
+    {"written-products", "written", add_written_products},
+    {"written-networks", "written", add_written_networks},
+    {"written-physics", "written", add_written_physics},
+    {"written-statistics", "written", add_written_statistics},
+    {"written-tables", "written", add_written_tables},
+    {"written-images", "written", add_written_images},
     {"cold", "compile", add_cold_rows},
     {"warm", "compile", add_warm_rows},
     {"known", "compile", add_known_rows},
@@ -103,7 +109,7 @@ std::string check_name(const std::string& name) {
   const auto matches = [&name](const Workload& w) { return chosen(w, name); };
   if (std::ranges::any_of(workloads, matches)) return {};
   std::string known =
-      "all, scheduler, runtime, executor, tuning, kernels, functions, graphs, compile";
+      "all, scheduler, runtime, executor, tuning, kernels, functions, graphs, written, compile";
   for (const Workload& w : workloads) known += fmt::format(", {}", w.name);
   return fmt::format("no workload '{}'; there are: {}", name, known);
 }
@@ -128,7 +134,8 @@ void warn(const Options& options) {
   bool threads = false, kernels = false;
   for (const Workload& workload : chosen_workloads(options)) {
     const std::string_view group = workload.group;
-    (group == "functions" || group == "compile" ? kernels : threads) = true;
+    const bool alone = group == "functions" || group == "compile" || group == "written";
+    (alone ? kernels : threads) = true;
     if (group == "executor" || group == "kernels") kernels = true;
   }
   if (threads && processors().size() < 2) {

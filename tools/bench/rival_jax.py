@@ -1,12 +1,14 @@
-"""The programs of heddle-bench's kernel, training and executor rows in JAX, compiled ahead, on as
-many threads as XLA_FLAGS says."""
+"""The programs of heddle-bench's kernel, training, executor and written rows in JAX, compiled
+ahead, on as many threads as XLA_FLAGS says."""
 
 import functools
 import operator
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
+import written_models
 from rival_protocol import serve
 
 
@@ -134,7 +136,63 @@ def prepare_update(program, inputs):
     return call if program is update else lambda: jax.block_until_ready(call())
 
 
+@functools.partial(jax.jit, donate_argnums=(5, 6))
+def decode_one(x, wq, wk, wv, wo, keys, values, place):
+    heads, longest, depth = keys.shape
+    keys = keys.at[:, place].set((x @ wk).reshape(heads, depth))
+    values = values.at[:, place].set((x @ wv).reshape(heads, depth))
+    scores = jnp.einsum("hsd,hd->hs", keys, (x @ wq).reshape(heads, depth)) * depth ** -0.5
+    shares = jax.nn.softmax(jnp.where(jnp.arange(longest) <= place, scores, -jnp.inf))
+    return x + jnp.einsum("hs,hsd->hd", shares, values).reshape(1, -1) @ wo, keys, values
+
+
+def decode():
+    """Waits for each token; keys and values stay in their memory."""
+
+
+def prepare_decode(inputs):
+    x, *weights, keys, values = [jnp.array(each) for each in inputs]
+    tokens, state = [x[t:t + 1] for t in range(x.shape[0])], [keys, values]
+    first = keys.shape[1] - len(tokens)
+
+    def call():
+        for t, token in enumerate(tokens):
+            y, *state[:] = decode_one(token, *weights, *state, first + t)
+            jax.block_until_ready(y)
+        return y
+
+    return call
+
+
+def pool(x):
+    return lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+
+
+def random_key(key, data):
+    return jax.random.fold_in(jax.random.key(key), data)
+
+
+PROGRAMS |= written_models.programs(jnp, {
+    "softmax": jax.nn.softmax,
+    "sigmoid": jax.nn.sigmoid,
+    "one_hot": jax.nn.one_hot,
+    "logsumexp": lambda x: jax.nn.logsumexp(x, axis=1),
+    "erf": lax.erf,
+    "cast": lambda x, dtype: x.astype(dtype),
+    "cummax": lambda x: lax.cummax(x, 0),
+    "add_at": lambda x, at, updates: x.at[at].add(updates),
+    "min_at": lambda x, at, updates: x.at[at].min(updates),
+    "max_at": lambda x, at, updates: x.at[at].max(updates),
+    "conv": conv2d,
+    "pool": pool,
+    "normal": lambda key, t, count: jax.random.normal(random_key(key, t), (count,)),
+    "uniform": lambda key, number, count: jax.random.uniform(random_key(key, number), (count,)),
+}) | {"decode with a cache": decode}
+
+
 def prepare(program, inputs):
+    if program is decode:
+        return prepare_decode(inputs)
     if program is train:
         return prepare_training(inputs)
     if program is add:

@@ -1,12 +1,12 @@
-"""Runs programs of heddle-bench's kernel rows in some framework, on behalf of rival_python.cpp.
+"""Runs programs of heddle-bench's rows in some framework, on behalf of rival_python.cpp.
 
 First a line with the framework's name and version. Then commands come as lines on standard input,
 and answers go to standard output:
-  {"program": NAME, "arrays": [{"path": P, "dtype": D, "shape": [...]}, ...]}
-      the last array is the result;
+  {"program": NAME, "arrays": [{"path": P, "dtype": D, "shape": [...]}, ...], "results": N}
+      the last N arrays are the results;
       prepares the program, runs it once; answers "ready", or "no NAME"
   run N      answers the mean time of a call in ns
-  fetch      writes the result to the last array's file; answers "done"
+  fetch      writes the results to the files of the last arrays; answers "done"
 """
 
 import json
@@ -18,9 +18,9 @@ import numpy as np
 
 def serve(greeting, programs, prepare, wait=lambda result: None):
     """Answers until the input ends. `prepare(program, inputs)` makes a function without parameters,
-    which runs the program and returns its result, in a tuple of several the last. Where it need not
-    be there yet, `wait(result)` waits for it, outside of the time."""
-    call = result = target = None
+    which runs the program and returns its result, or a tuple, of which the last ones are fetched.
+    Where it need not be there yet, `wait(result)` waits for it, outside of the time."""
+    call = result = targets = None
     print(greeting, flush=True)
     for line in sys.stdin:
         words = line.split()
@@ -33,9 +33,10 @@ def serve(greeting, programs, prepare, wait=lambda result: None):
             wait(result)
             print(ns, flush=True)
         elif words[0] == "fetch":
-            last = result[-1] if isinstance(result, tuple) else result
-            target[...] = np.asarray(last)
-            target.flush()
+            all_of_them = result if isinstance(result, tuple) else (result,)
+            for target, each in zip(targets, all_of_them[-len(targets):]):
+                target[...] = np.asarray(each)
+                target.flush()
             print("done", flush=True)
         else:
             command = json.loads(line)
@@ -45,7 +46,7 @@ def serve(greeting, programs, prepare, wait=lambda result: None):
                 continue
             maps = [np.memmap(a["path"], a["dtype"], "r+", shape=tuple(a["shape"]))
                     for a in command["arrays"]]
-            target = maps.pop()
-            call = prepare(program, maps)
+            targets = maps[-command["results"]:]
+            call = prepare(program, maps[:-command["results"]])
             result = call()
             print("ready", flush=True)

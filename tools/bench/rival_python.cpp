@@ -185,21 +185,29 @@ class FrameworkProcess {
   std::unique_ptr<Python> python_;
 };
 
+/// "f4": the kind, and the bytes.
+std::string numpy_name(DType dtype) {
+  if (dtype == DType::bool_) return "bool";
+  const char* const kind = is_floating(dtype) ? "f" : info(dtype).is_signed ? "i" : "u";
+  return fmt::format("{}{}", kind, size_of(dtype));
+}
+
 /// The program of the process from here on, for one row.
 class FrameworkRow {
  public:
   FrameworkRow(std::shared_ptr<FrameworkProcess> process, const KernelSetup& setup)
       : process_(std::move(process)), setup_(setup) {
-    nlohmann::json command{{"program", setup.program.name()}, {"arrays", nlohmann::json::array()}};
+    nlohmann::json command{{"program", setup.program.name()},
+                           {"arrays", nlohmann::json::array()},
+                           {"results", setup.results}};
     for (std::size_t k = 0; k < setup.arrays.size(); ++k) {
       const std::string file = directory_.file(k);
       std::ofstream(file, std::ios::binary)
           .write(static_cast<const char*>(setup.arrays[k].data()),
                  static_cast<std::streamsize>(setup.arrays[k].num_bytes()));
-      command["arrays"].push_back(
-          {{"path", file},
-           {"dtype", setup.tensors[k].dtype() == DType::i64 ? "int64" : "float32"},
-           {"shape", setup.tensors[k].dims()}});
+      command["arrays"].push_back({{"path", file},
+                                   {"dtype", numpy_name(setup.tensors[k].dtype())},
+                                   {"shape", setup.tensors[k].dims()}});
     }
     if (const std::string answer = process_->ask(command.dump()); answer != "ready")
       throw Error(ErrorCode::unavailable, fmt::format("{}: {}", process_->name(), answer));
@@ -218,9 +226,12 @@ class FrameworkRow {
   }
   void fetch() {
     static_cast<void>(process_->ask("fetch"));
-    const HostArray& result = setup_.arrays.back();
-    std::ifstream(directory_.file(setup_.arrays.size() - 1), std::ios::binary)
-        .read(static_cast<char*>(result.data()), static_cast<std::streamsize>(result.num_bytes()));
+    for (std::size_t k = setup_.arrays.size() - setup_.results; k < setup_.arrays.size(); ++k) {
+      const HostArray& result = setup_.arrays[k];
+      std::ifstream(directory_.file(k), std::ios::binary)
+          .read(static_cast<char*>(result.data()),
+                static_cast<std::streamsize>(result.num_bytes()));
+    }
   }
 
  private:
@@ -249,14 +260,29 @@ struct Running {
 }  // namespace
 
 std::span<Framework> frameworks() {
-  static std::array all{Framework{"JAX", "jax", "rival_jax.py", {}, {}},
-                        Framework{"PyTorch", "torch", "rival_torch.py", {}, {}}};
+  static std::array all{Framework{"JAX", "jax", "rival_jax.py", true, {}, {}},
+                        Framework{"PyTorch", "torch", "rival_torch.py", true, {}, {}},
+                        Framework{"NumPy", "numpy", "rival_numpy.py", false, {}, {}}};
   return all;
 }
 
-std::vector<Alternative> framework_alternatives(int threads) {
+namespace {
+
+/// The Python of some framework, since each comes with NumPy; empty if there is none.
+std::filesystem::path any_python() {
+  for (const Framework& each : frameworks()) {
+    if (!each.python.empty()) return each.python;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Alternative> framework_alternatives(int threads, bool written) {
   std::vector<Alternative> found;
   for (Framework& each : frameworks()) {
+    if (!each.has_kernels && !written) continue;
+    if (!each.has_kernels && each.python.empty()) each.python = any_python();
     if (each.python.empty()) continue;
     const auto process = std::make_shared<FrameworkProcess>(each, threads);
     found.push_back({each.name, Kind::rival, [process](const KernelSetup& setup) {

@@ -17,6 +17,7 @@ struct Framework {
   const char* name;
   const char* module;            ///< the module's name in Python, and heddle-bench's option
   const char* script;            ///< beside this file
+  bool has_kernels;              ///< else the script has the written models alone
   std::filesystem::path python;  ///< the Python with the framework; empty: no rows
   std::string version;           ///< "torch 2.9.1"; empty until a row was prepared
 };
@@ -26,7 +27,10 @@ struct Framework {
 /// An alternative for each framework that has a Python. Programs that a framework cannot express,
 /// and Pythons without the framework, throw `unavailable` when prepared. `threads`: number of
 /// threads, and of processors. One process serves all rows of an alternative, one after another.
-[[nodiscard]] std::vector<Alternative> framework_alternatives(int threads = 1);
+/// `written`: also those that have the written models alone; without a Python of their own, that of
+/// another framework serves.
+[[nodiscard]] std::vector<Alternative> framework_alternatives(int threads = 1,
+                                                              bool written = false);
 
 /// A framework's version of a program as the other side of a row, started by its first slice.
 /// `ours` is heddle's result for the same arrays: throws internal when both differ by more than

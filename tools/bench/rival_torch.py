@@ -1,6 +1,7 @@
 """The programs of heddle-bench's kernel, training and executor rows in PyTorch, as its users write
 them where time counts (functions that do several steps at once, intermediate results overwritten),
-on as many threads as OMP_NUM_THREADS says."""
+and those of the written rows, as they write them first. On as many threads as OMP_NUM_THREADS
+says."""
 
 import dataclasses
 import functools
@@ -12,6 +13,7 @@ os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no processes beside this on
 import torch
 import torch.nn.functional as F
 
+import written_models
 from rival_protocol import serve
 
 
@@ -108,6 +110,45 @@ COMPILED = {"call": compiled_add, "elementwise": lambda a, b, c, d: torch.relu(a
 COMPILED |= {name: PROGRAMS[name] for name in (
     "row_sums", "column_sums", "softmax", "layernorm", "transpose", "matmul", "conv2d", "gelu")}
 PROGRAMS |= {f"compiled_{name}": Compiled(program) for name, program in COMPILED.items()}
+
+
+def at(how):
+    def put(x, places, updates):
+        updates = torch.as_tensor(updates, dtype=x.dtype)
+        if updates.ndim == 0:
+            updates = updates.expand(places.shape)
+        if how == "sum":
+            return x.index_add(0, places, updates)
+        if x.dtype == torch.bool:  # has no largest
+            return put(x.to(torch.uint8), places, updates).to(torch.bool)
+        return x.scatter_reduce(0, places, updates, how)
+    return put
+
+
+def drawn(draw):
+    def of(key, number, count):
+        generator = torch.Generator().manual_seed(int(key) * 1000 + int(number))
+        return draw(count, generator=generator)
+    return of
+
+
+PROGRAMS |= written_models.programs(torch, {
+    "softmax": lambda x: torch.softmax(x, -1),
+    "one_hot": lambda x, count: F.one_hot(x, count).float(),
+    "logsumexp": lambda x: torch.logsumexp(x, 1),
+    "cast": lambda x, dtype: x.to(dtype),
+    "cummax": lambda x: torch.cummax(x, 0)[0],
+    "pad": lambda x, amounts: F.pad(x, [n for each in reversed(amounts) for n in each]),
+    "sort": lambda x: torch.sort(x)[0],
+    "split": torch.chunk,
+    "add_at": at("sum"),
+    "min_at": at("amin"),
+    "max_at": at("amax"),
+    "conv": F.conv2d,
+    "pool": lambda x: F.max_pool2d(x, 2),
+    "normal": drawn(torch.randn),
+    "uniform": drawn(torch.rand),
+})
 
 
 def prepare(program, inputs):
