@@ -139,21 +139,24 @@ class Arguments {
     begin<typename Argument<Tree>::Nodes>();
     if constexpr (TreeOf<Tree, Array>) {
       walk<Array>(tree, [&](const Array& leaf) {
-        leaves_.push_back({.array = &leaf, .donated = donated, .own = {}});
+        Leaf& added = leaves_.emplace_back();
+        added.array = &leaf;
+        added.donated = donated;
       });
     } else if constexpr (TreeOf<Tree, HostArray>) {
-      walk<HostArray>(
-          tree, [&](const HostArray& leaf) { leaves_.push_back({.host = &leaf, .own = {}}); });
+      walk<HostArray>(tree, [&](const HostArray& leaf) { leaves_.emplace_back().host = &leaf; });
     } else if constexpr (TreeOf<Tree, ArrayType>) {
       walk<ArrayType>(tree, [&](const ArrayType& leaf) {
-        leaves_.push_back({.type = &leaf, .donated = donated, .own = {}});
+        Leaf& added = leaves_.emplace_back();
+        added.type = &leaf;
+        added.donated = donated;
       });
     } else if constexpr (Element<Tree>) {
       put('*');
-      leaves_.push_back({.data = &tree,
-                         .dtype = dtype_of_v<Tree>,
-                         .is_number = std::same_as<Tree, double>,
-                         .own = {}});
+      Leaf& added = leaves_.emplace_back();
+      added.data = &tree;
+      added.dtype = dtype_of_v<Tree>;
+      added.is_number = std::same_as<Tree, double>;
     } else {  // a vector or a span of elements
       put('*');
       using T = std::ranges::range_value_t<Tree>;
@@ -164,10 +167,10 @@ class Arguments {
       } else {
         data = std::ranges::data(tree);
       }
-      leaves_.push_back({.data = data,
-                         .dtype = dtype_of_v<T>,
-                         .count = static_cast<std::int64_t>(std::ranges::size(tree)),
-                         .own = {}});
+      Leaf& added = leaves_.emplace_back();
+      added.data = data;
+      added.dtype = dtype_of_v<T>;
+      added.count = static_cast<std::int64_t>(std::ranges::size(tree));
     }
   }
   template <class Tree>

@@ -26,6 +26,13 @@ class Few {
     ::new (static_cast<void*>(data_ + size_)) T(value);
     ++size_;
   }
+  /// A new last value, to be filled in its place: a copy of what was written a moment before would
+  /// wait for the writes.
+  T& emplace_back() {
+    if (size_ == capacity_) [[unlikely]]
+      grow(1);
+    return *::new (static_cast<void*>(data_ + size_++)) T;
+  }
   void append(const T* from, std::size_t count) {
     if (count > capacity_ - size_) [[unlikely]]
       grow(count);

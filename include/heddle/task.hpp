@@ -61,6 +61,9 @@ struct TaskOps {
   /// Called instead of run(), in the task's turn, for a task that must not run; destroy() follows.
   /// Null: no call.
   void (*pass_over)(void* callable) noexcept = nullptr;
+  /// True if run() and destroy() neither wait for an event nor call code of the user: on an inline
+  /// device the task then runs on the stack of its thread, without a fiber.
+  bool never_waits = false;
 };
 
 /// Ends one task, from any thread, once: when the I/O, the driver or the peer that the task waits

@@ -129,11 +129,14 @@ class PlainLaunch {
     for (const Accesses::Touch& each : accesses.touches()) {
       const bool lent = automatic && writes(each.use) && !each.buffer->loans.empty();
       if (lent || !is_there(*each.buffer)) return false;
-      const Hazards::Next next =
-          Accesses::next(each, timeline, uses.disturbances(), automatic, statics);
-      const auto found = each.hazards->plain(next, each.named.slice == nullptr ? 0 : each.among);
+      PlainUses::OneUse& use = uses.add();
+      Accesses::set_next(use.next, each, timeline, uses.disturbances(), automatic, statics);
+      const auto found =
+          each.hazards->plain(use.next, each.named.slice == nullptr ? 0 : each.among);
       if (!found) return false;
-      uses.add(*each.hazards, *found, next);
+      use.hazards = each.hazards;
+      use.record = *found;
+      use.unkept = nullptr;
     }
     return true;
   }
@@ -141,7 +144,7 @@ class PlainLaunch {
     event_ = event;
     launch_.linked->launches.begin();
   }
-  [[nodiscard]] static const sched::TaskOps& ops() noexcept { return SmallLaunch::ops; }
+  [[nodiscard]] const sched::TaskOps& ops() const noexcept { return launch_.ops(); }
   [[nodiscard]] sched::Label put(void* place, const Event& /*event*/) noexcept {
     ::new (place) SmallLaunch(launch_);
     return launch_.linked->label;
@@ -155,7 +158,11 @@ class PlainLaunch {
 
 }  // namespace
 
-constexpr sched::TaskOps SmallLaunch::ops{&construct, &run, &destroy};
+const sched::TaskOps& SmallLaunch::ops() const noexcept {
+  static constexpr sched::TaskOps any{&construct, &run, &destroy};
+  static constexpr sched::TaskOps one_kernel{&construct, &run, &destroy, nullptr, nullptr, true};
+  return linked->single && linked->single->fits_any_stack ? one_kernel : any;
+}
 
 bool is_small(const Code& code, const Execution& execution) {
   const jit::Signature& signature = Inside::of(code)->signature();
@@ -172,7 +179,7 @@ Event submit_small(const ContextState& context, const Linked& linked, SmallLaunc
                    const SubmitOptions& options) {
   launch.linked = &linked;
   const Counted counted{*context.device, context, linked.label, linked.accesses, linked.launches};
-  return submit_counted(counted, values_of(launch), SmallLaunch::ops, &launch, options);
+  return submit_counted(counted, values_of(launch), launch.ops(), &launch, options);
 }
 
 Event submit_launch(const ContextState& context, const Linked& linked, const Statics& statics,

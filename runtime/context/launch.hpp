@@ -20,7 +20,8 @@ struct SmallLaunch {
   const Linked* linked = nullptr;
   std::int64_t statics[statics_max] = {};
 
-  static const sched::TaskOps ops;
+  /// The queue's operations, once `linked` is set.
+  [[nodiscard]] const sched::TaskOps& ops() const noexcept;
 };
 static_assert(sizeof(SmallLaunch) <= sched::task_bytes_max);
 

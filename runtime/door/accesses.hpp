@@ -78,14 +78,25 @@ class Accesses {
   [[nodiscard]] static Hazards::Next next(const Touch& touch, std::uint64_t timeline,
                                           std::uint64_t disturbances, bool automatic,
                                           const Chosen& statics) noexcept {
-    Hazards::Next next{timeline, disturbances, touch.range, touch.use,
-                       automatic || touch.named.taker != nullptr};
-    if (!statics || touch.named.slice == nullptr) return next;
+    Hazards::Next next;
+    set_next(next, touch, timeline, disturbances, automatic, statics);
+    return next;
+  }
+  /// next(), written in its place.
+  static void set_next(Hazards::Next& next, const Touch& touch, std::uint64_t timeline,
+                       std::uint64_t disturbances, bool automatic, const Chosen& statics) noexcept {
+    next.timeline = timeline;
+    next.disturbances = disturbances;
+    next.range.begin = touch.range.begin;
+    next.range.end = touch.range.end;
+    next.use = touch.use;
+    next.automatic = automatic || touch.named.taker != nullptr;
+    next.accepted = false;
+    if (!statics || touch.named.slice == nullptr) return;
     const jit::Slice& slice = *touch.named.slice;
     const auto [begin, end] = slice.at(*statics);
     next.range = {touch.range.begin + begin, touch.range.begin + end};
     if (slice.overwritten) next.use = Use::overwrite;
-    return next;
   }
   /// Called when the task has its ticket and the cancel epoch (disturbances()) has changed since
   /// the accesses were checked: adds the writes of assumed success to `note`, and the task

@@ -25,6 +25,12 @@ namespace heddle::rt {
 /// The uses of one launch while it takes a ticket. Under the ledger of the device.
 class PlainUses {
  public:
+  struct OneUse {
+    Hazards::Next next;
+    Hazards* hazards;
+    Hazards::Record* record;  ///< the result of Hazards::plain() for `next`
+    const Memory* unkept;     ///< memory to which the task holds no reference, or null
+  };
   /// Capacity without allocation.
   static constexpr std::size_t room = 32;
 
@@ -33,12 +39,8 @@ class PlainUses {
 
   [[nodiscard]] std::uint64_t timeline() const noexcept { return device_.id(); }
   [[nodiscard]] std::uint64_t disturbances() const noexcept { return disturbances_; }
-  /// `record`: the result of Hazards::plain() (the fast path of hazard tracking) for `next`.
-  /// `unkept`: memory to which the task holds no reference; null: the task holds one.
-  void add(Hazards& hazards, Hazards::Record* record, const Hazards::Next& next,
-           const Memory* unkept = nullptr) {
-    uses_.push_back({&hazards, record, next, unkept});
-  }
+  /// A new use, for the caller to fill.
+  [[nodiscard]] OneUse& add() { return uses_.emplace_back(); }
   /// Takes a ticket and records every use as a last use; none if the queue may be full. Sets `note`
   /// if the device's cancel epoch changed meanwhile: then the task re-validates its inputs before
   /// running.
@@ -58,12 +60,6 @@ class PlainUses {
   }
 
  private:
-  struct OneUse {
-    Hazards* hazards;
-    Hazards::Record* record;
-    Hazards::Next next;
-    const Memory* unkept;
-  };
   const sched::TaskDevice& device_;
   const std::uint64_t disturbances_;
   executors::Few<OneUse, room> uses_;

@@ -72,7 +72,9 @@ CallArguments::CallArguments(const CallTarget& target, const PassedArguments& pa
 /// Null: a host value, to be converted by bring().
 void CallArguments::add(const Array* array, bool donated) {
   const ArrayState* const state = array != nullptr ? Inside::of(*array).get() : nullptr;
-  arguments_.push_back({state, donated});
+  Argument& added = arguments_.emplace_back();
+  added.array = state;
+  added.donated = donated;
   are_plain_ = are_plain_ && state != nullptr &&
                buffer_of(*state).ledger == target_.execution().ledger && !state->is_awaited();
 }
@@ -139,7 +141,7 @@ void CallArguments::check_donation(std::size_t k) const {
            "cannot be donated: it is a part of a " + view(k).buffer().to_string() +
                "; pass it without donate()");
   }
-  if (given.borrowed || !given.constant.empty()) {
+  if (!given.constant.empty()) {
     refuse(k, ErrorCode::failed_precondition,
            "cannot be donated: it is a hosted constant, which stays as it is; pass it without "
            "donate()");

@@ -134,14 +134,16 @@ bool Launch::look(PlainUses& uses) {
     // The task does not keep memory alive. Memory of another device could go with that device.
     if (buffer.memory->timeline() != timeline) return false;
     if (use == Use::change && !buffer.may_be_handed_over()) return false;
-    const Hazards::Next next{
-        timeline, uses.disturbances(), {view.offset(), view.offset() + bytes}, use, true};
-    auto record = buffer.hazards().plain(next, 1);
+    PlainUses::OneUse& one = uses.add();
+    one.next = {timeline, uses.disturbances(), {view.offset(), view.offset() + bytes}, use, true};
+    auto record = buffer.hazards().plain(one.next, 1);
     // At the first use of a buffer, each read of the buffer may need one record more.
     if (record && *record == nullptr && use == Use::read)
-      record = buffer.hazards().plain(next, arguments_.num_in(buffer));
+      record = buffer.hazards().plain(one.next, arguments_.num_in(buffer));
     if (!record) return false;
-    uses.add(buffer.hazards(), *record, next, buffer.memory.get());
+    one.hazards = &buffer.hazards();
+    one.record = *record;
+    one.unkept = buffer.memory.get();
     return true;
   };
   for (std::size_t k = 0; k < arguments_.size(); ++k) {
@@ -167,7 +169,7 @@ void Launch::accepted(const Event& /*event*/) {
 }
 
 const sched::TaskOps& Launch::ops() const noexcept {
-  return record_ ? CallRecord::plain_ops : SmallCall::ops;
+  return record_ ? CallRecord::plain_ops : SmallCall::ops(target_.site);
 }
 
 /// Builds the task before the variables are released: another thread may then replace their new

@@ -54,7 +54,12 @@ bool run_small(void* callable, Status& failure) {
 
 }  // namespace
 
-constexpr sched::TaskOps SmallCall::ops{&construct_small, &run_small, &destroy_small};
+const sched::TaskOps& SmallCall::ops(const Site& site) noexcept {
+  static constexpr sched::TaskOps any{&construct_small, &run_small, &destroy_small};
+  static constexpr sched::TaskOps short_one{&construct_small, &run_small, &destroy_small,
+                                            nullptr,          nullptr,    true};
+  return site.loaded.single->fits_any_stack ? short_one : any;
+}
 
 CallRecord::CallRecord(Site& site) : site_(site) {
   tables.begin(site_.loaded, site_.scratch.get());

@@ -24,7 +24,7 @@ struct SmallCall {
   Site* site;  ///< counted in the site's launches
   void* data[SmallBuffers::max];
 
-  static const sched::TaskOps ops;
+  [[nodiscard]] static const sched::TaskOps& ops(const Site& site) noexcept;
 };
 static_assert(sizeof(SmallCall) <= sched::task_bytes_max);
 

@@ -3,6 +3,7 @@
 
 #include <variant>
 
+#include "jit/loop/rewrite.hpp"
 #include "jit/system/inside.hpp"
 #include "runtime/device/backend_state.hpp"
 #include "runtime/device/execution.hpp"
@@ -24,6 +25,10 @@ std::shared_ptr<const dev::Module> load(BackendState& backend, dev::PhysicalDevi
   return backend.modules.load(device, unit.image, load_options);
 }
 
+/// Bytes of local blocks from which on a kernel needs a stack of its own: threads of the host may
+/// have little.
+constexpr std::int64_t stack_bytes_max = 16 << 10;
+
 std::optional<SingleKernel> single_of(const Execution& execution, const Loaded& loaded) {
   const jit::Signature& signature = Inside::of(loaded.code)->signature();
   if (loaded.steps.size() != 1 || signature.merge || execution.queue->runs_ahead()) return {};
@@ -34,7 +39,9 @@ std::optional<SingleKernel> single_of(const Execution& execution, const Loaded& 
     return {};
   const bool in_parts = kernel->parts > 1 && execution.width > 1;
   if (in_parts && !kernel->own.empty()) return {};
-  return SingleKernel{step.module.get(), kernel->index, in_parts ? kernel->parts : 1};
+  const std::int64_t blocks = kernel->loop ? jit::block_bytes(kernel->loop->body) : stack_bytes_max;
+  return SingleKernel{step.module.get(), kernel->index, in_parts ? kernel->parts : 1,
+                      blocks < stack_bytes_max};
 }
 
 }  // namespace

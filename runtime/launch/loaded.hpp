@@ -33,6 +33,7 @@ struct SingleKernel {
   const dev::Module* module;
   std::size_t index;
   std::uint32_t parts;  ///< see jit::KernelStep; 1: the device has no helpers
+  bool fits_any_stack;  ///< has local blocks of few bytes
 };
 
 /// Code as loaded on a device. Made once, by load().

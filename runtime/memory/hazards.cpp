@@ -101,8 +101,7 @@ bool Hazards::is_superseded(const Record& record, const Next& next) noexcept {
          is_sure(record, next);
 }
 
-std::optional<Hazards::Record*> Hazards::look_plainly(const Next& next,
-                                                      std::size_t parts) noexcept {
+Hazards::Like Hazards::look_plainly(const Next& next, std::size_t parts) noexcept {
   Record* mine = nullptr;
   for (Record& record : records_) {
     const bool here = record.event.device_id() == next.timeline;

@@ -61,11 +61,23 @@ class Hazards {
   void doubt(const Next& next, sched::TaskNote& note) const;
   /// A failed write whose values the use would read; none: no such write so far.
   [[nodiscard]] std::optional<Event> lacks(const Range& range, Use use) const noexcept;
+  /// The result of plain(): a record, null to add a record, or none. One word, which stays in a
+  /// register.
+  class Like {
+   public:
+    Like(Record* record) noexcept : word_(reinterpret_cast<std::uintptr_t>(record)) {}
+    Like(std::nullopt_t /*none*/) noexcept : word_(none) {}
+    explicit operator bool() const noexcept { return word_ != none; }
+    Record* operator*() const noexcept { return reinterpret_cast<Record*>(word_); }
+
+   private:
+    static constexpr std::uintptr_t none = 1;  // no record has this address
+    std::uintptr_t word_;
+  };
   /// The fast path of order(). If no event is to be waited for: the record to be replaced by this
   /// use, or null to add a record. nullopt: call order(). `parts`: number of uses that may add one
   /// record each; 0: none may.
-  [[nodiscard, gnu::always_inline]] std::optional<Record*> plain(const Next& next,
-                                                                 std::size_t parts) noexcept {
+  [[nodiscard, gnu::always_inline]] Like plain(const Next& next, std::size_t parts) noexcept {
     // The most frequent case: repeated reads by one timeline.
     if (next.use == Use::read && records_.size() == 1) [[likely]] {
       Record& only = records_.front();
@@ -119,7 +131,7 @@ class Hazards {
   /// A write of the same bytes by the same timeline, which succeeded or will have succeeded before
   /// `next` runs.
   [[nodiscard]] static bool is_superseded(const Record& record, const Next& next) noexcept;
-  [[nodiscard]] std::optional<Record*> look_plainly(const Next& next, std::size_t parts) noexcept;
+  [[nodiscard]] Like look_plainly(const Next& next, std::size_t parts) noexcept;
   void make_room(std::size_t uses);
   void renew(const Range& range, const Event& event) noexcept;
 

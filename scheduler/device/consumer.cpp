@@ -255,6 +255,8 @@ bool Consumer::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
   const TaskScope scope(context);
   running_.note_time(device_);
   trace_.begin();
+  if (short_ != Short::none) [[unlikely]]
+    end_short_turn(context);
   std::uint64_t known = 1;
   while (true) {
     while (tasks_max != 0) {
@@ -268,6 +270,45 @@ bool Consumer::take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
     drain_.tell_left_ended();
     if (device_.simulated) simulated_point();
     if (summons_.end_turn(known)) return false;
+  }
+}
+
+bool Consumer::take_short_turn() noexcept {
+  if (short_ != Short::none) return false;  // left by a turn that was put off
+  const std::uint64_t ticket = at() + 1;
+  const Found found = lane_.look(ticket);
+  if (!found.plain() || !found.ops().never_waits || control_.health().careful() || trace::on())
+    return false;
+  TaskContext context{&device_.core, device_.id, ticket, nullptr, nullptr};
+  auto& slot = lane_.at(ticket);
+  {
+    const TaskScope scope(context);
+    running_.note_time(device_);
+    running_.run(slot.label);
+    if (!run_guarded(found.ops(), slot.callable, failure_)) [[unlikely]] {
+      short_ = Short::failed;
+      return false;
+    }
+  }
+  running_.rest();
+  Timeline& timeline = *device_.timeline;
+  if (timeline.pass(ticket) && timeline.look(ticket)) [[unlikely]] {
+    short_ = Short::has_waiters;
+    return false;
+  }
+  std::uint64_t known = 1;
+  return !drain_.keeps() && !lane_.look(ticket + 1).published() && summons_.end_turn(known);
+}
+
+/// What the task of a short turn left to do, where the thread may wait.
+void Consumer::end_short_turn(TaskContext& context) noexcept {
+  const bool failed = std::exchange(short_, Short::none) == Short::failed;
+  if (failed) {
+    context.ticket = at() + 1;
+    ending_.failed(context.ticket, {}, std::move(failure_));
+  } else {
+    context.ticket = at();
+    ending_.call_back(context.ticket);
   }
 }
 

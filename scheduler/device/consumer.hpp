@@ -33,6 +33,10 @@ class alignas(tuning::line_bytes) Consumer {
   /// may remain, and the caller arranges the next turn. false: the next look() arranges a turn. The
   /// caller keeps the device alive.
   [[nodiscard]] bool take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept;
+  /// A turn for a single task that never waits (TaskOps::never_waits), on the thread's own stack.
+  /// true: the turn is over. false: take_turn() must follow, on a fiber, as other tasks may be
+  /// queued, or code of the user is to be called.
+  [[nodiscard]] bool take_short_turn() noexcept;
   [[nodiscard]] TaskWaits& waits() noexcept { return waits_; }
   /// Null on devices that end tasks as they run them.
   [[nodiscard]] LateEnds* late_ends() noexcept { return late_ends_.get(); }
@@ -67,6 +71,7 @@ class alignas(tuning::line_bytes) Consumer {
   [[nodiscard]] bool pass_gate(std::uint64_t ticket, const TaskNote& note, const Awaited& each,
                                const Event& until, Status& refusal) noexcept;
   [[nodiscard]] bool look_around(std::uint64_t ticket) noexcept;
+  void end_short_turn(TaskContext& context) noexcept;
   void give_start() noexcept;
 
   RunningTask running_;
@@ -76,6 +81,8 @@ class alignas(tuning::line_bytes) Consumer {
   Ending ending_;
   std::atomic<std::uint64_t> parks_{0}, spins_{0};
   Status failure_;  // the failure of the task that ran
+  // how the task of a short turn ended, for the turn that follows
+  enum class Short : std::uint8_t { none, failed, has_waiters } short_ = Short::none;
   // the latest ticket with predecessors that the hardware waits for
   std::uint64_t handed_over_ = 0;
 

@@ -126,6 +126,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   [[nodiscard]] bool take_turn(Fiber* fiber, std::uint32_t tasks_max) noexcept {
     return consumer_.take_turn(fiber, tasks_max);
   }
+  [[nodiscard]] bool take_short_turn() noexcept { return consumer_.take_short_turn(); }
   [[nodiscard]] Summons& summons() noexcept { return summons_; }
 
  private:

@@ -136,7 +136,7 @@ std::string Event::to_string() const {
 
 namespace sched {
 namespace {
-thread_local TaskContext* innermost = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local TaskContext* innermost = nullptr;
 }  // namespace
 
 // Not inlined, like every function that touches the variable: a function that suspends may continue

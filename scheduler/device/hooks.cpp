@@ -3,7 +3,7 @@
 
 namespace heddle::sched {
 namespace {
-thread_local constinit Hooks* current = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local constinit Hooks* current = nullptr;
 }  // namespace
 
 // Not inlined: see current_task().

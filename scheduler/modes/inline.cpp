@@ -19,7 +19,7 @@ struct PutOff {
   unsigned depth = 0;     // nested turns
   bool too_deep = false;  // a device was postponed only because of `depth`
 };
-thread_local PutOff put_off;
+[[gnu::tls_model("initial-exec")]] thread_local PutOff put_off;
 
 struct Turn {
   DeviceCore* device;
@@ -37,6 +37,7 @@ void take_turns(void* argument) noexcept {
 class InlineRunner final : public Runner {
  public:
   void run(DeviceCore& device) noexcept override {
+    if (device.take_short_turn()) return;
     if (!enter()) {
       look_later(device);
       return device.summons().give_turn_back();

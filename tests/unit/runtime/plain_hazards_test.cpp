@@ -37,7 +37,7 @@ TEST_F(HazardsTest, PlainUsesOfParts) {
     const auto each = next(here, how, part(k));
     const auto like = hazards.plain(each, 1);
     if (like) hazards.note_plainly(*like, here.next(), each, false);
-    return like.has_value();
+    return static_cast<bool>(like);
   };
   EXPECT_FALSE(plainly(Use::overwrite, 0)) << "no room yet";
   const Event first = use(here, Use::overwrite, part(0));
