@@ -192,8 +192,11 @@ CDialect::Place CDialect::pointer(std::string array, const Affine& at) {
 }
 
 CDialect::Made CDialect::load_lanes(DType type, const Place& from, const LanePart& part) {
+  if (type == DType::bool_) type = DType::u8;  // in memory
   const std::string vector = vectors_.use(type);
-  const char* const of = type == DType::f16 ? "_half" : type == DType::bf16 ? "_bf16" : "";
+  const std::string of = type == DType::f16       ? "_half"
+                         : in_lanes(type) != type ? fmt::format("_{}", name(type))
+                                                  : "";
   return part.whole ? fmt::format("{}_load{}({})", vector, of, from)
                     : fmt::format("{}_load{}_part({}, {})", vector, of, from, part.count);
 }

@@ -117,34 +117,36 @@ static inline void {0}_store_half_part(u16* p, {0} x, u32 count) {{
 }}
 )";
 
-// {3}, {4}: the instructions to words, and to f32.
-constexpr std::string_view bf16 =
-    R"(typedef u16 {0}_bf16 __attribute__((vector_size({1})));
-typedef u16 {0}_bf16_in_memory __attribute__((vector_size({1}), aligned(2), may_alias));
-static inline {0} {0}_load_bf16(const u16* p) {{
+// {0}: the vector of f32, {1}: bytes of as many elements, {2}: constraint of a vector, {3}, {4}:
+// the instructions to words, and to f32; {5}: name of the elements' type, {6}: their type in C,
+// {7}: their bytes, {8}: constraint of so many elements.
+constexpr std::string_view widened_whole =
+    R"(typedef {6} {0}_{5} __attribute__((vector_size({1})));
+typedef {6} {0}_{5}_in_memory __attribute__((vector_size({1}), aligned({7}), may_alias));
+static inline {0} {0}_load_{5}(const {6}* p) {{
   {0} x;
-  __asm__("{3}" : "={2}"(x) : "m"(*(const {0}_bf16_in_memory*)p));
+  __asm__("{3}" : "={2}"(x) : "m"(*(const {0}_{5}_in_memory*)p));
   __asm__("{4}" : "={2}"(x) : "{2}"(x));
   return x;
 }}
 )";
 
-constexpr std::string_view copied_bf16_part =
-    R"(static inline {0} {0}_load_bf16_part(const u16* p, u32 count) {{
-  {0}_bf16 part = {{0}};
-  __builtin_memcpy(&part, p, count * sizeof(u16));
+constexpr std::string_view copied_widened_part =
+    R"(static inline {0} {0}_load_{5}_part(const {6}* p, u32 count) {{
+  {0}_{5} part = {{0}};
+  __builtin_memcpy(&part, p, count * sizeof({6}));
   {0} x;
-  __asm__("{3}" : "={2}"(x) : "{2}"(part));
+  __asm__("{3}" : "={2}"(x) : "{8}"(part));
   __asm__("{4}" : "={2}"(x) : "{2}"(x));
   return x;
 }}
 )";
 
-constexpr std::string_view masked_bf16_part =
-    R"(static inline {0} {0}_load_bf16_part(const u16* p, u32 count) {{
+constexpr std::string_view masked_widened_part =
+    R"(static inline {0} {0}_load_{5}_part(const {6}* p, u32 count) {{
   {0} x;
   __asm__("{3}%{{%2%}}%{{z%}}"
-          : "=v"(x) : "m"(*(const {0}_bf16_in_memory*)p), "Yk"((u16)((1u << count) - 1)));
+          : "=v"(x) : "m"(*(const {0}_{5}_in_memory*)p), "Yk"((u16)((1u << count) - 1)));
   __asm__("{4}" : "=v"(x) : "v"(x));
   return x;
 }}
@@ -153,8 +155,7 @@ constexpr std::string_view masked_bf16_part =
 }  // namespace
 
 std::string CVectors::use(DType type) {
-  uses_half_ = uses_half_ || type == DType::f16;
-  uses_bf16_ = uses_bf16_ || type == DType::bf16;
+  if (type != in_lanes(type)) widened_.insert(type);
   type = in_lanes(type);
   used_.insert(type);
   return fmt::format("v{}{}", target_.lanes(type), c_type(type));
@@ -186,26 +187,25 @@ std::string CVectors::define(DType type) const {
                         stream_instruction(type, target_), lane_constraint(type, target_));
   }
   if (transposed_.contains(type)) text += define_transpose(type);
-  if (type == DType::f32 && uses_half_) {
-    text += define_16_bits(
-        {halves, has_mask_registers(target_) ? masked_half_parts : copied_half_parts}, widen_half,
-        narrow_to_half);
-  }
-  if (type == DType::f32 && uses_bf16_) {
-    text +=
-        define_16_bits({bf16, has_mask_registers(target_) ? masked_bf16_part : copied_bf16_part},
-                       widen_bf16, raise_bf16);
+  if (type == DType::f32) {
+    for (const DType each : widened_) text += define_widened(each);
   }
   return text;
 }
 
-std::string CVectors::define_16_bits(std::initializer_list<std::string_view> parts,
-                                     std::string_view first, std::string_view second) const {
+std::string CVectors::define_widened(DType type) const {
+  const bool half = type == DType::f16, masks = has_mask_registers(target_);
+  const std::int64_t lanes = target_.lanes(DType::f32);
+  const auto bytes = static_cast<std::int64_t>(size_of(type));
+  const char* const vector = lane_constraint(DType::f32, target_);
+  const std::string_view stored = is_floating(type) ? "u16" : c_type(type);
+  const std::string_view parts = masks ? (half ? masked_half_parts : masked_widened_part)
+                                       : (half ? copied_half_parts : copied_widened_part);
   std::string text;
-  for (const std::string_view part : parts) {
-    text += fmt::format(fmt::runtime(part), fmt::format("v{}f32", target_.lanes(DType::f32)),
-                        target_.vector_bytes() / 2, lane_constraint(DType::f32, target_), first,
-                        second);
+  for (const std::string_view part : {half ? halves : widened_whole, parts}) {
+    text += fmt::format(fmt::runtime(part), fmt::format("v{}f32", lanes), lanes * bytes, vector,
+                        widening(type), half ? narrow_to_half : after_widening(type),
+                        half ? "half" : name(type), stored, bytes, bytes == 1 ? "m" : vector);
   }
   return text;
 }

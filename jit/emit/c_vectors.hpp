@@ -14,8 +14,8 @@ namespace heddle::jit {
 class CVectors {
  public:
   explicit CVectors(const Target& target) : target_(target) {}
-  /// "v16f32"; marks the type as used, so that definitions() defines it. For f16: the type of f32,
-  /// and the conversions between the two.
+  /// "v16f32"; marks the type as used, so that definitions() defines it. For types of 8 and 16
+  /// bits: the type of f32, and the conversions.
   [[nodiscard]] std::string use(DType type);
   /// Adds the type's streaming stores to the definitions.
   void use_streams(DType type) { streamed_.insert(type); }
@@ -33,16 +33,14 @@ class CVectors {
  private:
   [[nodiscard]] std::string define(DType type) const;
   [[nodiscard]] std::string define_transpose(DType type) const;
-  /// Definitions of loads and stores of 16-bit elements as f32, with two instructions.
-  [[nodiscard]] std::string define_16_bits(std::initializer_list<std::string_view> parts,
-                                           std::string_view first, std::string_view second) const;
+  /// Definitions of loads of elements of 8 or 16 bits as f32; of f16, stores too.
+  [[nodiscard]] std::string define_widened(DType type) const;
   std::string define(const PrimFunction& function, const std::string& name, DType word);
   std::string define(const Prim& prim, const PrimFunction& function, const std::string& result,
                      const std::vector<std::string>& args);
 
   Target target_;
-  std::set<DType> used_, streamed_, transposed_;
-  bool uses_half_ = false, uses_bf16_ = false;
+  std::set<DType> used_, streamed_, transposed_, widened_;
   std::map<std::string, std::string> functions_;  // name -> definition
 };
 

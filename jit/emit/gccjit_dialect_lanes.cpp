@@ -128,39 +128,38 @@ gcc_jit_rvalue* GccjitDialect::narrowed(gcc_jit_rvalue* value) {
   return read(made);
 }
 
-/// Elements of `t`, f16 or bf16, as f32.
+/// Elements of `t`, of 8 or 16 bits, as f32.
 gcc_jit_rvalue* GccjitDialect::widened(DType t, gcc_jit_rvalue* halves, const char* constraint) {
   gcc_jit_lvalue* made = variable(vector_type(DType::f32).vector, "wide");
   const std::string result = fmt::format("={}", lane_constraint(DType::f32, target_));
-  gcc_jit_extended_asm* spelt = instruction(t == DType::f16 ? widen_half : widen_bf16);
+  gcc_jit_extended_asm* spelt = instruction(widening(t));
   gcc_jit_extended_asm_add_output_operand(spelt, nullptr, result.c_str(), made);
   gcc_jit_extended_asm_add_input_operand(spelt, nullptr, constraint, halves);
   return raised(t, made);
 }
 
 gcc_jit_rvalue* GccjitDialect::raised(DType t, gcc_jit_lvalue* words) {
-  if (t != DType::bf16) return read(words);
+  if (in_lanes(t) == t || after_widening(t) == nullptr) return read(words);
   const std::string constraint = lane_constraint(DType::f32, target_);
   gcc_jit_lvalue* made = variable(vector_type(DType::f32).vector, "raised");
-  gcc_jit_extended_asm* spelt = instruction(raise_bf16);
+  gcc_jit_extended_asm* spelt = instruction(after_widening(t));
   gcc_jit_extended_asm_add_output_operand(spelt, nullptr, ("=" + constraint).c_str(), made);
   gcc_jit_extended_asm_add_input_operand(spelt, nullptr, constraint.c_str(), read(words));
   return read(made);
 }
 
 gcc_jit_rvalue* GccjitDialect::load_lanes(DType t, gcc_jit_lvalue* first, const LanePart& part) {
-  const bool half = in_lanes(t) != t;
+  if (t == DType::bool_) t = DType::u8;  // in memory
+  const bool narrow = in_lanes(t) != t;
   if (part.whole) {
     gcc_jit_rvalue* from = read(in_memory(t, first));
-    return half ? widened(t, from, "m") : from;
+    return narrow ? widened(t, from, "m") : from;
   }
   if (has_mask_registers(target_)) {
     gcc_jit_lvalue* made = variable(vector_type(in_lanes(t)).vector, "part");
     gcc_jit_rvalue* from = read(in_memory(t, first));
     gcc_jit_rvalue* lanes = mask(t, part);
-    const std::string load = t == DType::f16    ? widen_half
-                             : t == DType::bf16 ? widen_bf16
-                                                : fmt::format("vmovup{} %1, %0", letter(t));
+    const std::string load = narrow ? widening(t) : fmt::format("vmovup{} %1, %0", letter(t));
     gcc_jit_extended_asm* masked = instruction(load + "%{%2%}%{z%}");
     gcc_jit_extended_asm_add_output_operand(masked, nullptr, "=v", made);
     gcc_jit_extended_asm_add_input_operand(masked, nullptr, "m", from);
@@ -168,7 +167,7 @@ gcc_jit_rvalue* GccjitDialect::load_lanes(DType t, gcc_jit_lvalue* first, const 
     return raised(t, made);
   }
   gcc_jit_lvalue* made = variable(vector_type(t).vector, "part");
-  if (target_.isa == Isa::avx2 && !half) {
+  if (target_.isa == Isa::avx2 && !narrow) {
     // See avx2_load in emit/c_vectors.cpp.
     gcc_jit_rvalue* from = read(in_memory(t, first));
     gcc_jit_rvalue* lanes = mask(t, part);
@@ -181,7 +180,8 @@ gcc_jit_rvalue* GccjitDialect::load_lanes(DType t, gcc_jit_lvalue* first, const 
   set(made, splat(t, zero_of(t)));
   copy_bytes(gcc_jit_lvalue_get_address(made, nullptr), gcc_jit_lvalue_get_address(first, nullptr),
              part.count * static_cast<std::int64_t>(size_of(t)));
-  return half ? widened(t, read(made), lane_constraint(DType::f32, target_)) : read(made);
+  if (!narrow) return read(made);
+  return widened(t, read(made), size_of(t) == 1 ? "m" : lane_constraint(DType::f32, target_));
 }
 
 void GccjitDialect::store_lanes(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* value,

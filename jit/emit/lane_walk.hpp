@@ -180,7 +180,7 @@ class LaneWalk {
         return to_.lanes(place(v.local, v.subscripts, part));
       return to_.load_lanes(v.dtype, in_array(v.local, v.subscripts, part), part);
     }
-    if (is_half_cast(v) || is_half_load(v)) {
+    if (is_half_cast(v) || is_widened_load(v)) {
       const Made of = value(*v.args[0], part);
       return v.dtype == DType::f16 ? to_.round_to_half(of) : of;
     }

@@ -106,13 +106,23 @@ Node one_hot(const Node& indices, std::int64_t depth, DType dtype, CallSite wher
     call.refuse("indices are integers; cast them");
   }
   if (depth < 0) call.refuse(fmt::format("the depth is {} (expected 0 or more)", depth));
-  // Vector code compares i32 beside elements of f32; u64 indices have no common type with i64.
+  // Vector code compares i32 beside elements of f32. Indices of other types are clamped to -1 and
+  // the depth, which no place has, and stored as i32.
   constexpr std::int64_t narrow_max = std::numeric_limits<std::int32_t>::max();
-  const bool narrow = depth <= narrow_max && is_integer(indices.dtype()) &&
-                      jit::promote(indices.dtype(), DType::i32) == DType::i32;
-  const DType type = narrow ? DType::i32 : indices.dtype() == DType::u64 ? DType::u64 : DType::i64;
+  const DType own = indices.dtype();
+  const bool widens = own != DType::i32 && jit::promote(own, DType::i32) == DType::i32;
+  Node chosen = indices;
+  DType type = own == DType::u64 ? DType::u64 : DType::i64;
+  if (depth < narrow_max) {
+    type = DType::i32;
+    if (own != DType::i32 && !widens) {
+      const Node below = min(at(indices), at(depth));
+      const bool is_signed = own == DType::i64;
+      chosen = keep(cast(is_signed ? max(at(below), at(std::int64_t{-1})) : below, type), where);
+    }
+  }
   const Node places = graph.iota({type, {depth}}, 0, where);
-  return cast(at(at(expand_dims(indices, {-1}, where)) == at(places)), dtype);
+  return cast(at(at(expand_dims(chosen, {-1}, where)) == at(places)), dtype);
 }
 
 Node cross_entropy(const Node& logits, const Node& labels, CallSite where) {

@@ -14,6 +14,12 @@ class AffineReader {
 
   [[nodiscard]] Maybe read(const Value& v) const {
     count_step();
+    const Maybe value = plainly(v);
+    return value && is_small(*value) ? value : std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] Maybe plainly(const Value& v) const {
     if (!is_integer(v.dtype) || v.dtype == DType::u64) return std::nullopt;
     switch (v.kind) {
       case ValueKind::constant:
@@ -29,7 +35,6 @@ class AffineReader {
     }
   }
 
- private:
   /// The index, if the type holds all of its values.
   [[nodiscard]] Maybe fitting(const Maybe& index, DType type) const {
     if (!index) return std::nullopt;
@@ -46,17 +51,18 @@ class AffineReader {
     if (v.op == Op::where) return chosen(v);
     const Maybe a = v.args.empty() ? std::nullopt : read(*v.args[0]);
     if (!a) return std::nullopt;
-    if (v.op == Op::neg) return scaled(*a, -1);
+    if (v.op == Op::neg) return affine_scale(*a, -1);
     const Maybe b = v.args.size() == 2 ? read(*v.args[1]) : std::nullopt;
     if (!b) return std::nullopt;
     switch (v.op) {
       case Op::add:
-        return sum(*a, *b);
+        return affine_add(*a, *b);
       case Op::sub:
         return difference(*a, *b);
       case Op::mul:
-        if (b->terms.empty()) return scaled(*a, b->constant);
-        return a->terms.empty() ? scaled(*b, a->constant) : std::nullopt;
+        if (b->terms.empty()) return affine_scale(*a, b->constant);
+        if (a->terms.empty()) return affine_scale(*b, a->constant);
+        return std::nullopt;
       case Op::max:
         return one_of(is_less(*a, *b), *b, *a);
       case Op::min:
@@ -86,13 +92,12 @@ class AffineReader {
 
   /// Whether a < b; none where that changes, or is not known.
   [[nodiscard]] std::optional<bool> is_less(const Affine& a, const Affine& b) const {
-    const Maybe more = difference(b, a);
-    if (!more) return std::nullopt;
-    const auto range = reach(*more, ranges_);
+    const Affine more = difference(b, a);
+    const auto range = reach(more, ranges_);
     if (!range) return std::nullopt;
     if (range->lowest >= 1) return true;
     if (range->highest < 1) return false;
-    if (cuts_ != nullptr) add_cut(*more, 1, ranges_, *cuts_);
+    if (cuts_ != nullptr) add_cut(more, 1, ranges_, *cuts_);
     return std::nullopt;
   }
 
@@ -101,26 +106,23 @@ class AffineReader {
     const auto range = reach(a, ranges_);
     if (b <= 0 || !range || range->lowest < 0) return std::nullopt;
     const Int128 first = range->lowest / b, last = range->highest / b;
-    if (first == last) return difference(a, Affine{narrow(first * b), {}});
+    if (first == last)
+      return first * b < small_end ? Maybe(difference(a, Affine{narrow(first * b), {}}))
+                                   : std::nullopt;
     if (cuts_ != nullptr && last - first <= 2) {
       for (Int128 k = first + 1; k <= last; ++k) add_cut(a, narrow(k * b), ranges_, *cuts_);
     }
     return std::nullopt;
   }
 
-  /// None where a coefficient or the constant would overflow.
-  static Maybe sum(const Affine& a, const Affine& b) {
-    return is_small(a) && is_small(b) ? Maybe(affine_add(a, b)) : std::nullopt;
+  // Of small operands, no coefficient overflows here.
+  static Affine difference(const Affine& a, const Affine& b) {
+    return affine_add(a, affine_scale(b, -1));
   }
-  static Maybe difference(const Affine& a, const Affine& b) {
-    return is_small(a) && is_small(b) ? Maybe(affine_add(a, affine_scale(b, -1))) : std::nullopt;
-  }
-  static Maybe scaled(const Affine& a, std::int64_t factor) {
-    return is_small(a) && is_small(Affine{factor, {}}) ? Maybe(affine_scale(a, factor))
-                                                       : std::nullopt;
-  }
+  static constexpr std::int64_t small_end = 1LL << 31;
+  /// Coefficients and constant, which subscripts multiply by strides, have 32 bits.
   static bool is_small(const Affine& a) {
-    const auto small = [](std::int64_t v) { return v > -(1LL << 31) && v < (1LL << 31); };
+    const auto small = [](std::int64_t v) { return v > -small_end && v < small_end; };
     bool all = small(a.constant);
     for (const AffineTerm& term : a.terms) all = all && small(term.coefficient);
     return all;

@@ -181,12 +181,31 @@ class ColumnSums {
 
 Block after_sums(const StmtPtr& nest) { return {nest->body.begin() + 2, nest->body.end()}; }
 
+/// True if the position is the same for all columns, whatever `after` stores.
+bool is_shared(const Stmt& position, VarId column, LocalId sum, const Block& after) {
+  bool shared = is_uniform(*position.value, column, {sum});
+  walk(*position.value, [&](const Value& v) {
+    walk(after, [&](const Stmt& stmt) {
+      const bool stores = stmt.kind == StmtKind::store && v.kind == ValueKind::load;
+      shared = shared && !(stores && stmt.buffer == v.buffer);
+    });
+  });
+  return shared;
+}
+
 /// for j { let x = start; for i.. { x = op(x, term) }; after }
 std::optional<Reduction> match_columns(const StmtPtr& nest) {
   if (nest->kind != StmtKind::loop || nest->mark != LoopMark::serial || nest->from != 0 ||
       nest->body.size() < 3 || !is_straight(after_sums(nest)))
     return std::nullopt;
-  return match_reduction(nest->body[0], nest->body[1]);
+  std::optional<Reduction> found = match_reduction(nest->body[0], nest->body[1], true);
+  if (!found) return std::nullopt;
+  const Block after = after_sums(nest);
+  for (const StmtPtr& each : found->loops) {
+    if (each->kind == StmtKind::at && !is_shared(*each, nest->var, found->declare->local, after))
+      return std::nullopt;
+  }
+  return found;
 }
 
 /// True if the loads of the term are contiguous along the columns, and no other load is contiguous
@@ -220,7 +239,9 @@ std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& ne
   const DType type = r->declare->value->dtype;
   const std::int64_t width = in.target.lanes(type);
   if (width < 2) return std::nullopt;
-  if (nest->to < width) return schedule_narrow_columns(in, nest, *r, after);
+  if (nest->to < width) {
+    return r->has_positions ? std::nullopt : schedule_narrow_columns(in, nest, *r, after);
+  }
   // Tests whether one iteration, as straight-line code, may run in lanes.
   const VarId trial = in.fresh.var();
   Block straight{r->declare,
@@ -233,8 +254,8 @@ std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& ne
   if (!runs_as_vectors(in, lanes)) {
     // Values that cannot be computed in vectors, such as values of several widths, are still read
     // along their rows.
-    const bool in_rows =
-        broken_mark({lanes}).empty() && reads_along_rows(in.lowered.loop, *r, nest->var);
+    const bool in_rows = !r->has_positions && broken_mark({lanes}).empty() &&
+                         reads_along_rows(in.lowered.loop, *r, nest->var);
     return in_rows ? std::optional(ColumnSums(in, nest, *r, after).build()) : std::nullopt;
   }
   if (r->loops.size() == 1 && nest->to > sums_max * width)
@@ -265,7 +286,11 @@ std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& ne
       const VarId var = in.fresh.var();
       Substitution rename;
       rename.vars[r->loops[k]->var] = affine_var(var);
-      step = make_loop(var, 0, r->loops[k]->to, {substitute(step, rename)});
+      const Stmt& each = *r->loops[k];
+      Block inside{substitute(step, rename)};
+      step = each.kind == StmtKind::at
+                 ? make_at(var, each.from, each.to, each.value, each.nearest, std::move(inside))
+                 : make_loop(var, 0, each.to, std::move(inside));
     }
     Block tile{make_declare(sums, make_constant(*neutral(r->op, type)), {segment.size}),
                over({make_assign(r->declare->local, r->declare->value)}), step, over(after)};

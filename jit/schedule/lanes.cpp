@@ -23,13 +23,20 @@ Block copy_at(Scheduling& in, const Block& body, VarId var, const Affine& at) {
   return copied(in, body, std::move(by));
 }
 
-std::optional<Reduction> match_reduction(const StmtPtr& declare, const StmtPtr& nest) {
+std::optional<Reduction> match_reduction(const StmtPtr& declare, const StmtPtr& nest,
+                                         bool positions) {
   if (declare->kind != StmtKind::declare || !declare->dims.empty()) return std::nullopt;
   Reduction found;
   found.declare = declare;
   StmtPtr inner = nest;
-  while (inner->kind == StmtKind::loop && inner->mark == LoopMark::serial && inner->from == 0 &&
-         inner->to > 0 && inner->body.size() == 1) {
+  const auto goes_on = [&](const Stmt& stmt) {
+    if (stmt.body.size() != 1) return false;
+    if (stmt.kind == StmtKind::at) return positions && !found.loops.empty();
+    return stmt.kind == StmtKind::loop && stmt.mark == LoopMark::serial && stmt.from == 0 &&
+           stmt.to > 0;
+  };
+  while (goes_on(*inner)) {
+    found.has_positions = found.has_positions || inner->kind == StmtKind::at;
     found.loops.push_back(inner);
     inner = StmtPtr(inner->body[0]);
   }

@@ -23,11 +23,14 @@ inline constexpr std::int64_t sums_max = 8;
 /// [declare x = start, reduced loops around x = op(x, term)] at the head of a block.
 struct Reduction {
   StmtPtr declare;
-  std::vector<StmtPtr> loops;
+  std::vector<StmtPtr> loops;  ///< and positions, if asked for
+  bool has_positions = false;
   Op op = Op::add;
   ValuePtr term;
   bool term_first = false;
 };
-[[nodiscard]] std::optional<Reduction> match_reduction(const StmtPtr& declare, const StmtPtr& nest);
+/// `positions`: computed positions may lie between the loops, as of sum(take(table, rows)).
+[[nodiscard]] std::optional<Reduction> match_reduction(const StmtPtr& declare, const StmtPtr& nest,
+                                                       bool positions = false);
 
 }  // namespace heddle::jit

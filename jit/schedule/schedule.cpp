@@ -22,6 +22,9 @@
 #include "jit/schedule/sum_blocks.hpp"
 #include "jit/schedule/terms.hpp"
 #include "jit/schedule/transpose.hpp"
+#include "jit/schedule/turned_inputs.hpp"
+#include "jit/schedule/widened_loads.hpp"
+#include "jit/vector/lane_prims.hpp"
 #include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {
@@ -130,7 +133,10 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   if (steps.take(ScheduleStep::elementwise)) {
     constexpr int segments_max = 9;  // the middle, the edges and the corners of an image
     lowered.loop.body = with_settled_positions(in.fresh, lowered.loop.body, segments_max);
+    if (has_half(target)) lowered.loop.body = with_widened_loads(lowered.loop.body);
   }
+  if (steps.take(ScheduleStep::transpose))
+    lowered.loop.body = with_turned_inputs(in, lowered.loop.body);
   if (steps.take(ScheduleStep::reduction) || steps.take(ScheduleStep::contraction))
     lowered.loop.body = with_whole_terms(lowered.loop.body);
   const auto stays_alone = [&](const StmtPtr& stmt) {

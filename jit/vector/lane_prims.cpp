@@ -73,6 +73,23 @@ LaneForm call_form(const Prim& prim, const Target& target) {
 
 }  // namespace
 
+const char* widening(DType t) {
+  switch (t) {
+    case DType::f16:
+      return widen_half;
+    case DType::i8:
+      return "vpmovsxbd %1, %0";
+    case DType::i16:
+      return "vpmovsxwd %1, %0";
+    default:
+      return size_of(t) == 1 ? "vpmovzxbd %1, %0" : "vpmovzxwd %1, %0";
+  }
+}
+const char* after_widening(DType t) {
+  if (t == DType::f16) return nullptr;
+  return t == DType::bf16 ? "vpslld $16, %1, %0" : "vcvtdq2ps %1, %0";
+}
+
 bool is_lane_type(DType t) { return size_of(t) >= 4; }
 
 bool is_multiply_add(const Prim& prim) noexcept {

@@ -16,21 +16,22 @@ namespace heddle::jit {
 [[nodiscard]] bool is_lane_type(DType t);
 
 /// True if f16 and f32 are converted in lanes (F16C), to the same bits as by
-/// value/primitives_cast.cpp, NaN included, and bf16 becomes f32 in lanes. In lanes, f16 and bf16
-/// are represented by the f32 of the same value.
+/// value/primitives_cast.cpp, NaN included, and bf16 and integers of 8 and 16 bits become f32 as
+/// they are loaded. In lanes, all of them are represented by the f32 of the same value.
 [[nodiscard]] inline bool has_half(const Target& target) noexcept {
   return target.isa >= Isa::avx2;
 }
 /// %0 = %1 converted: from f16, in memory or half a register; and to f16, to nearest even.
 inline constexpr const char* widen_half = "vcvtph2ps %1, %0";
 inline constexpr const char* narrow_to_half = "vcvtps2ph $0, %1, %0";
-/// %0 = %1: bf16, from memory or half a register, extended to the low half of words; then words to
-/// f32.
-inline constexpr const char* widen_bf16 = "vpmovzxwd %1, %0";
-inline constexpr const char* raise_bf16 = "vpslld $16, %1, %0";
-/// The type that represents a type's values in lanes.
+/// %0 = %1: elements of the type, from memory or a part of a register, extended to words; then the
+/// words to f32, null where they are f32 already.
+[[nodiscard]] const char* widening(DType t);
+[[nodiscard]] const char* after_widening(DType t);
+/// The type that represents a type's values in lanes. A bool is a mask, but the bytes of bools in
+/// memory are loaded as f32 too, and compared with 0.
 [[nodiscard]] constexpr DType in_lanes(DType t) noexcept {
-  return t == DType::f16 || t == DType::bf16 ? DType::f32 : t;
+  return t != DType::bool_ && size_of(t) < 4 ? DType::f32 : t;
 }
 
 enum class LaneForm : std::uint8_t {

@@ -14,11 +14,12 @@ namespace {
 
 bool mentions(const Affine& index, VarId var) { return split_lane(index, var).second != 0; }
 
-/// True if the statement gives a local a value of 16 bits that lanes cannot round: any bf16, or an
-/// assigned f16.
+/// True if the statement has a value of 8 or 16 bits that lanes cannot round: any but a declared or
+/// stored f16.
 bool rounds_in_place(const Stmt& stmt) {
-  return stmt.value && (stmt.value->dtype == DType::bf16 ||
-                        (stmt.kind == StmtKind::assign && stmt.value->dtype == DType::f16));
+  if (!stmt.value || stmt.value->dtype == DType::bool_ || size_of(stmt.value->dtype) >= 4)
+    return false;
+  return stmt.value->dtype != DType::f16 || stmt.kind == StmtKind::assign;
 }
 
 class Planner {
@@ -148,8 +149,12 @@ class Planner {
                      const std::set<LocalId>& own) const {
     const VarId lane = loop.var;
     const bool is_lane = is_lane_type(v.dtype);
-    if (is_half_load(v) && !is_uniform(v, lane, own))
-      return {false, moves_by_one(v.args[0]->buffer, v.args[0]->subscripts, lane)};
+    if (is_bool_load(v) && !is_uniform(v, lane, own))
+      return {false, loads_widened(*v.args[0]->args[0], bytes, lane)};
+    if (is_widened_load(v) && !is_uniform(v, lane, own)) {
+      const Value& load = *v.args[0];
+      return {false, load.dtype != DType::bool_ && loads_widened(load, bytes, lane)};
+    }
     if (v.kind == ValueKind::op || v.kind == ValueKind::cast) {
       ValueKinds all{true, true};
       for (const ValuePtr& arg : v.args) {
@@ -169,6 +174,10 @@ class Planner {
       return {false, is_lane || v.dtype == DType::bool_ || v.dtype == DType::f16};
     return {false, is_lane && (is_column(v.local, v.subscripts, loop) ||
                                block_moves_by_one(v.local, v.subscripts, lane))};
+  }
+
+  bool loads_widened(const Value& load, std::size_t bytes, VarId lane) const {
+    return has_half(target_) && bytes == 4 && moves_by_one(load.buffer, load.subscripts, lane);
   }
 
   bool moves_by_one(BufferId buffer, const std::vector<Affine>& at, VarId lane) const {
@@ -239,9 +248,15 @@ bool is_half_cast(const Value& v) {
          (from == DType::f32 && v.dtype == DType::f16);
 }
 
-bool is_half_load(const Value& v) {
+bool is_widened_load(const Value& v) {
   return v.kind == ValueKind::cast && v.dtype == DType::f32 && v.args[0]->kind == ValueKind::load &&
-         (v.args[0]->dtype == DType::f16 || v.args[0]->dtype == DType::bf16);
+         size_of(v.args[0]->dtype) < 4;
+}
+
+bool is_bool_load(const Value& v) {
+  return v.kind == ValueKind::op && v.op == Op::ne && is_widened_load(*v.args[0]) &&
+         v.args[0]->args[0]->dtype == DType::bool_ && v.args[1]->kind == ValueKind::constant &&
+         v.args[1]->scalar.f == 0;
 }
 
 bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals) {

@@ -40,11 +40,13 @@ struct LanePlan {
 /// The function that an operation or a conversion applies in each lane.
 [[nodiscard]] const PrimFunction& lane_function(const Value& v, const Target& target);
 
-/// is_half_cast: a conversion between f16 and f32. is_half_load: a conversion to f32 of a buffer's
-/// element, of f16 or bf16. Vector code loads elements of f16 only by such conversions: f32 would
-/// not keep all bits of a NaN that is copied.
+/// is_half_cast: a conversion between f16 and f32. is_widened_load: a conversion to f32 of a
+/// buffer's element of 8 or 16 bits. Vector code loads such elements only by these conversions: f32
+/// would not keep all bits of a NaN that is copied. is_bool_load: the byte of a bool as f32, which
+/// need not be 0 or 1, compared with 0.
 [[nodiscard]] bool is_half_cast(const Value& v);
-[[nodiscard]] bool is_half_load(const Value& v);
+[[nodiscard]] bool is_widened_load(const Value& v);
+[[nodiscard]] bool is_bool_load(const Value& v);
 [[nodiscard]] bool uses_half(const Block& body);
 
 /// True if the value is equal in every lane: it contains neither `lane` nor any of `lane_locals`.

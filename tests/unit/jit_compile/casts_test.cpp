@@ -11,6 +11,7 @@
 
 #include "compilers.hpp"
 #include "edge_values.hpp"
+#include "jit/emit/c.hpp"
 #include "jit/value/element.hpp"
 #include "kernel_runner.hpp"
 #include "support/cast_reference.hpp"
@@ -251,6 +252,74 @@ TEST_P(CastsTest, HalvesInLanesHaveTheBitsOfPlainLoops) {
       for (std::size_t k = 2; k < found.size(); ++k)
         EXPECT_TRUE(found[k] == expected[k]) << name(isa) << " t" << k;
     }
+  }
+}
+
+constexpr std::int64_t small_rows = 1536;
+
+/// Elements of 8 and 16 bits as f32, in lanes; the last loop needs the 0 or 1 of a bool.
+CompileUnit lanes_of_small_elements() {
+  return unit_from("small", fmt::format(R"(buffer t0 input bool[{0}]
+buffer t1 input u8[{0}]
+buffer t2 input i8[{0}]
+buffer t3 input u16[{0}]
+buffer t4 input i16[{0}]
+buffer t5 output f32[{0}]
+buffer t6 output f32[{0}]
+buffer t7 output f32[{0}]
+buffer t8 output f32[{0}]
+buffer t9 output f32[{0}]
+buffer t10 output f32[{0}]
+kernel {{
+  for i0 in 0..{1} {{
+    lanes i1 in 0..44 {{
+      t5[44*i0 + i1] = where.f32(ne.f32(f32(t0[44*i0 + i1]), 0:f32), 3:f32, 5:f32)
+      t6[44*i0 + i1] = f32(t1[44*i0 + i1])
+      t7[44*i0 + i1] = f32(t2[44*i0 + i1])
+      t8[44*i0 + i1] = f32(t3[44*i0 + i1])
+      t9[44*i0 + i1] = f32(t4[44*i0 + i1])
+    }}
+    lanes i2 in 0..44 {{
+      t10[44*i0 + i2] = f32(t0[44*i0 + i2])
+    }}
+  }}
+}}
+)",
+                                        small_rows * 44, small_rows));
+}
+
+// J1, J9: elements of 8 and 16 bits have in lanes the values that they have in plain loops, as have
+// bools, whose bytes may be any
+TEST_P(CastsTest, SmallElementsInLanesHaveTheValuesOfPlainLoops) {
+  constexpr std::size_t count = std::size_t{small_rows} * 44;
+  std::vector<std::uint8_t> bytes(count);
+  std::vector<std::uint16_t> words(count);
+  for (std::size_t k = 0; k < count; ++k) {
+    bytes[k] = static_cast<std::uint8_t>(k % 3 == 0 ? 0 : k);
+    words[k] = static_cast<std::uint16_t>(k);
+  }
+  const auto results = [&](Isa isa) {
+    ToolOptions options;
+    options.target = with_isa(native_target(), isa);
+    const CompileUnit unit = lanes_of_small_elements();
+    if (isa >= Isa::avx2) {
+      EXPECT_NE(emit_c(unit, options.target).find("load_i16"), std::string::npos);
+    }
+    const auto module = loaded(*make(options)->compile(unit));
+    Call call;
+    for (const auto& each :
+         {bytes_of(bytes), bytes_of(bytes), bytes_of(bytes), bytes_of(words), bytes_of(words)})
+      call.buffers.push_back(each);
+    for (int k = 0; k < 6; ++k) call.buffers.emplace_back(count * 4, std::byte{0xaa});
+    call.run(module->host_function(0));
+    return call.buffers;
+  };
+  const auto expected = results(Isa::none);
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (isa > native_target().isa) continue;
+    const auto found = results(isa);
+    for (std::size_t k = 5; k < found.size(); ++k)
+      EXPECT_TRUE(found[k] == expected[k]) << name(isa) << " t" << k;
   }
 }
 

@@ -39,6 +39,22 @@ TEST(ColumnsTest, OtherWidthsAreReadAlongRows) {
   EXPECT_EQ(made(carried).find("columns at once"), std::string::npos);
 }
 
+// J9: rows at positions that all columns share are summed in lanes
+TEST(ColumnsTest, RowsAtPositionsAreSummedInLanes) {
+  const Tensor table("table", i32, {50, 64}), rows("rows", i32, {9, 5}), y("y", i32, {9, 64}),
+      own("own", i32, {64, 5});
+  const Index i, j, k;
+  const auto made = [](const Program& program) {
+    expect_unchanged(program);
+    return comments(schedule(optimize(lower(program)), tiny_target(Isa::avx2)).loop);
+  };
+  Program bags("bags"), apart("apart");
+  bags << (y(i, k) = sum(table(at(rows(i, j)), k)));
+  EXPECT_NE(made(bags).find("columns at once"), std::string::npos);
+  apart << (y(i, k) = sum(table(at(own(k, j)), k)));
+  EXPECT_EQ(made(apart).find("columns at once"), std::string::npos) << "a row for each column";
+}
+
 /// What the schedule of a program fetches ahead: "tensor row ", at the place of each fetch.
 std::string fetched(const Program& program, std::int64_t l2_bytes) {
   expect_unchanged(program);

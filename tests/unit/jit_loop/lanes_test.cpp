@@ -11,6 +11,7 @@
 #include "support/loop_interpreter.hpp"
 #include "support/parsed.hpp"
 #include "support/random_contraction.hpp"
+#include "unit/jit_loop/scheduled.hpp"
 
 namespace heddle::jit::testing {
 namespace {
@@ -278,6 +279,27 @@ TEST(VerifyMarksTest, RefusesWhatIsNotParallel) {
         "parallel i0 in 0..8 { let x0: f32 = t1[i0] x0 = neg.f32(x0) t0[i0] = x0 }"}) {
     EXPECT_NO_THROW(static_cast<void>(with_body(legal))) << legal;
   }
+}
+
+// J9: masks and small integers in memory are vectors beside f32
+TEST(LanePlanTest, SmallElementsInMemoryAreVectors) {
+  const Tensor x("x", f32, {1000}), mask("mask", bool_, {1000}), level("level", u8, {1000}),
+      sum_of("sum_of", f32, {}), y("y", f32, {1000});
+  const Index i, j;
+  const auto is_vector = [](const Program& program) {
+    expect_unchanged(program);
+    return !schedule(optimize(lower(program)), tiny_target(Isa::avx2)).lanes->vectors.empty();
+  };
+  Program chosen("chosen"), counted("counted"), scaled("scaled"), copied("copied");
+  chosen << (sum_of() = sum(where(mask(i), x(i), 0.0)));
+  counted << (sum_of() = sum(cast(mask(i), f32)));
+  scaled << (y(j) = cast(level(j), f32) * 0.5 + x(j));
+  EXPECT_TRUE(is_vector(chosen));
+  EXPECT_TRUE(is_vector(counted));
+  EXPECT_TRUE(is_vector(scaled));
+  const Tensor other("other", bool_, {1000});
+  copied << (other(i) = mask(i));
+  EXPECT_FALSE(is_vector(copied));
 }
 
 }  // namespace

@@ -424,6 +424,18 @@ TEST(PositionScheduleTest, SettledPositionsAreWhereTheyWere) {
   EXPECT_GT(settled_ones, 200);
 }
 
+// Coefficients that no array has do not overflow in subscripts
+TEST(PositionScheduleTest, LargeCoefficientsAreNoSubscripts) {
+  const Loop plain = parsed(
+      "buffer t0 input f32[40]\nbuffer t1 inout f32[40]\nkernel {\nfor i0 in 0..4 {\n"
+      "nearest i1 in 0..40 = where.i64(lt.i64(index(i0), 1:i64), index(4611686018427387904*i0), "
+      "3:i64) {\nt1[i0] = t0[i1]\n}\n}\n}\n");
+  Fresh fresh(plain);
+  Loop settled = plain;
+  settled.body = renumbered(with_settled_positions(fresh, plain.body, 9));
+  EXPECT_EQ(print(settled).find("t0[4611686018427387904"), std::string::npos) << print(settled);
+}
+
 // J10: long loops inside a position look whether they are to stop
 TEST(PositionScheduleTest, LongLoopsInPositionsStop) {
   const Loop loop = parsed(
