@@ -126,7 +126,7 @@ void Giving::require_donatable(const Tensor& tensor, const BufferView& view) con
     refuse(ErrorCode::failed_precondition, tensor,
            "it is in a part of a buffer: " + view.to_string());
   }
-  if (buffer.borrowed || !buffer.constant.empty()) {
+  if (!buffer.constant.empty()) {
     refuse(ErrorCode::failed_precondition, tensor,
            "that holds a hosted constant, and stays as it is");
   }

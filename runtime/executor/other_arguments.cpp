@@ -70,7 +70,7 @@ bool can_be_updated_in_place(const Array& array) noexcept {
   const auto& state = Inside::of(array);
   const auto& buffer = Inside::of(state->view.buffer());
   return state.use_count() == 1 && buffer.use_count() == 1 &&
-         state->view.num_bytes() == buffer->bytes && !buffer->borrowed && buffer->constant.empty();
+         state->view.num_bytes() == buffer->bytes && buffer->constant.empty();
 }
 
 }  // namespace

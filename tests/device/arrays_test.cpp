@@ -260,6 +260,8 @@ TEST_P(ArraysTest, MistakesAreNamed) {
   EXPECT_THAT(text(failure([&] { Array(device, {2, 2}, three); })), Not(IsEmpty()));
   EXPECT_THAT(text(failure([&] { static_cast<void>(Array::zeros(device, {f32, {-1}})); })),
               HasSubstr("f32[-1]"));
+  EXPECT_THAT(text(failure([&] { static_cast<void>(Array::zeros(device, {DType(77), {1}})); })),
+              HasSubstr("77 is no dtype"));
   const Device gone = backend.physical_device(0).new_virtual_device();
   gone.finalize();
   EXPECT_THAT(text(failure([&] { Array(gone, 1.0F); })), HasSubstr("was finalised"));

@@ -338,6 +338,9 @@ TEST_P(ExecutorsTest, WorkOnOtherDevices) {
   other.finalize();
   EXPECT_THAT(refusal(ErrorCode::failed_precondition, [&] { add.on(other)(donate(here), 1.0F); }),
               AllOf(HasSubstr(other.name()), HasSubstr("finalised")));
+  EXPECT_THAT(refusal(ErrorCode::failed_precondition,
+                      [&] { static_cast<void>(add.on(other).compile(here, 1.0F)); }),
+              AllOf(HasSubstr(other.name()), HasSubstr("finalised")));
   EXPECT_TRUE(here.live());
 }
 

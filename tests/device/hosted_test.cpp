@@ -1,4 +1,5 @@
 // Tensors with host storage: the source of their initial values, and constants that refuse writes.
+#include <atomic>
 #include <functional>
 
 #include "tests/device/backends.hpp"
@@ -133,6 +134,34 @@ TEST_P(HostedTest, HostStorageGivenLaterConcernsLaterCompiles) {
   EXPECT_EQ(later.context().from_host(x).outcome, TransferOutcome::scheduled);
   later.schedule();
   EXPECT_THAT(later.context().read<float>(y), ElementsAre(1, 2, 3));
+}
+
+// S13: linking in a task refuses values that a later task of the same device writes
+TEST_P(HostedTest, LinkingInATaskDoesNotWaitForWhatComesAfterIt) {
+  if (GetParam().starts_with("sync_")) return;  // tasks of inline devices have no later ones
+  const HostArray host = HostArray::range({f32, {3}});
+  const Tensor x("x", host, MemoryMode::hosted_nonconstant), y("y", f32, {3});
+  Index i;
+  Program change("change"), use("use");
+  change << (x(i) += 1.0);
+  use << (y(i) = x(i) * 10.0);
+  const Routine changes = Context(device).link(backend.compile(change));
+  const Code uses = backend.compile(use);
+  const Context apart(backend.physical_device(0).new_virtual_device());
+  std::atomic<bool> queued = false;
+  Status refused;
+  const Event linked = device.submit("link", [&] {
+    queued.wait(false);
+    refused = failure([&] { static_cast<void>(apart.link(uses)); });
+  });
+  changes.schedule();
+  const Event written = changes.context().to_host(x).event;
+  queued = true;
+  queued.notify_all();
+  EXPECT_TRUE(linked.wait().ok());
+  EXPECT_TRUE(written.wait().ok());
+  EXPECT_EQ(refused.code(), ErrorCode::failed_precondition) << text(refused);
+  EXPECT_THAT(apart.link(uses).schedule().wait().code(), ErrorCode::ok);
 }
 
 // J4, O39: a tensor with host storage starts with the storage's values at link time, in every mode

@@ -1,4 +1,5 @@
 // Merge buffers: a buffer per virtual device, a single mode, arrays of every size.
+#include <chrono>
 #include <functional>
 #include <latch>
 #include <thread>
@@ -323,6 +324,49 @@ TEST_P(MergingTest, WhatTheConsumerWritesIsCopied) {
   high.schedule();
   EXPECT_THAT(high.context().read<float>(half), ElementsAre(3, 2, 1, 0));
   EXPECT_EQ(device.statistics().merges_copied, copied);
+}
+
+// D8: a write to streamed bytes is refused where the device of the merge buffer takes no copy in
+// time; the loaded values stay
+TEST_P(MergingTest, WritersAreRefusedWithTheCopyThatTheyNeed) {
+  if (GetParam().starts_with("sync_")) return;  // inline queues are never full
+  BackendOptions options;
+  options.name = GetParam();
+  options.scheduling.device.queue_size = 2;
+  const Backend small = Backend::open(options);
+  const auto new_device = [&] { return small.physical_device(0).new_virtual_device(); };
+  const Device mine = new_device(), other = new_device();
+  const Tensor g("g", f32, {2});
+  Index i, j;
+  Program fill("fill"), add("add");
+  fill << (g(i) += 5.0);
+  add << (g(j) += merge(g)(j));
+  const Routine source = Context(mine).link(small.compile(fill));
+  const Routine consumer = Context(other).link(small.compile(add));
+  source.schedule();
+  mine.await();
+  other.await();
+  EXPECT_EQ(load_merge(consumer, source.context(), MergeMode::stream).outcome,
+            TransferOutcome::streamed);
+  other.await();
+  sched::ExternalTimeline gate("gate");
+  const Event opened = gate.next();
+  other.wait(opened);
+  while (other.submit("full", [] {}, {.full = sched::FullPolicy::fail}).accepted()) {
+  }
+  const auto write = [&](const ScheduleOptions& how) {
+    return failure([&] { static_cast<void>(source.schedule({}, how)); });
+  };
+  const Status full = write({.full = sched::FullPolicy::fail});
+  EXPECT_EQ(full.code(), ErrorCode::exhausted) << text(full);
+  EXPECT_THAT(text(full), HasSubstr("borrows, which must have a copy first"));
+  const Status late = write({.full = sched::FullPolicy::deadline,
+                             .deadline = Event::Clock::now() + std::chrono::milliseconds(10)});
+  EXPECT_EQ(late.code(), ErrorCode::deadline) << text(late);
+  EXPECT_TRUE(gate.signal(opened.ticket()).ok());
+  other.await();
+  EXPECT_TRUE(consumer.schedule().wait().ok());
+  EXPECT_THAT(consumer.context().read<float>(g), Each(5));
 }
 
 // D7: a cancelled load leaves no values, and its consumer's error names the missing values

@@ -1,5 +1,6 @@
 // Names of kernels for debuggers and profilers: libraries that dumps keep, and perf's map.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -183,7 +184,7 @@ TEST(PerfMapTest, AnothersFileIsLeftAlone) {
   CacheScratch here;
   const std::filesystem::path map = dev::perf_map_path(), other = map.string() + "-other";
   const auto compiled = here.open()->compile(adder_unit(1));
-  const auto expect_refusal = [&](const char* what) {
+  const auto expect_refusal = [&](const char* what, const char* why = "") {
     dev::LoadOptions mapped;
     mapped.perf_map = true;
     try {
@@ -192,12 +193,16 @@ TEST(PerfMapTest, AnothersFileIsLeftAlone) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::unavailable) << "the compiler is not to blame";
       EXPECT_THAT(error.status().to_string(), ::testing::HasSubstr("HEDDLE_PERF_MAP"));
+      EXPECT_THAT(error.status().to_string(), ::testing::HasSubstr(why));
     }
     std::filesystem::remove(map);
   };
   std::filesystem::remove(map);
   std::filesystem::create_symlink(other, map);
-  expect_refusal("it followed a link");
+  expect_refusal("it followed a link", "symbolic link");
+  ASSERT_EQ(mkfifo(map.c_str(), 0600), 0);
+  const FileDescriptor reader(open(map.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  expect_refusal("it wrote to a pipe");
   EXPECT_FALSE(std::filesystem::exists(other));
   std::ofstream(other) << "mine";
   std::filesystem::create_hard_link(other, map);

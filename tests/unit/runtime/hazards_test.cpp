@@ -19,6 +19,9 @@ TEST_F(HazardsTest, ReadAfterWrite) {
   EXPECT_THAT(seen.waits, ElementsAre(write.id()));
   EXPECT_THAT(seen.heeded, ElementsAre(true));
   EXPECT_THAT(order(next(here, Use::read)).waits, IsEmpty()) << "its own device has an order";
+  use(here, Use::read);
+  EXPECT_THAT(order(next(there, Use::read)).waits, ElementsAre(write.id()))
+      << "a read does not stand for the write before it";
   here.end(write);
   EXPECT_THAT(order(next(there, Use::read)).waits, IsEmpty()) << "it ended well";
 }
