@@ -40,7 +40,7 @@ Block with_widened_loads(const Block& body) {
   Block result;
   for (const StmtPtr& stmt : body) {
     StmtPtr made = stmt;
-    if (stmt->value) {
+    if (stmt->value && stmt->value->dtype != DType::bool_) {  // bools are stored one by one
       ValuePtr value = with_loads_widened(stmt->value);
       if (value != stmt->value) made = with_value(*made, std::move(value));
     }

@@ -5,7 +5,8 @@
 
 namespace heddle::jit {
 
-/// The statements, with each bool that an operation or a conversion to f32 loads in that form.
+/// The statements, with each bool that an operation or a conversion to f32 loads in that form;
+/// statements with a bool as their value stay as they are.
 [[nodiscard]] Block with_widened_loads(const Block& body);
 
 }  // namespace heddle::jit

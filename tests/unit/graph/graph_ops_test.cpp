@@ -396,6 +396,24 @@ TEST(GraphOpsTest, Layers) {
   EXPECT_THAT(values_of(found[5]), ElementsAre(0, 0, 0, 1));
 }
 
+// F3: an index outside is no place, however large it is, in each type of indices
+TEST(GraphOpsTest, OneHotOfEachType) {
+  const auto found = []<class T>(const std::vector<T>& indices) {
+    const auto n = static_cast<std::int64_t>(indices.size());
+    const Graph g("one_hot");
+    g.finish({one_hot(g.parameter("i", {dtype_of_v<T>, {n}}), 2)});
+    return values_of(run_graph(g, {HostArray::of<T>({n}, indices)})[0]);
+  };
+  constexpr std::int64_t wraps = (std::int64_t{1} << 32) + 1;
+  EXPECT_THAT(found(std::vector<std::int64_t>{1, wraps, -wraps, -1}),
+              ElementsAre(0, 1, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(found(std::vector<std::uint64_t>{1, wraps, ~std::uint64_t{0}}),
+              ElementsAre(0, 1, 0, 0, 0, 0));
+  EXPECT_THAT(found(std::vector<std::uint32_t>{0, 2, ~std::uint32_t{0}}),
+              ElementsAre(1, 0, 0, 0, 0, 0));
+  EXPECT_THAT(found(std::vector<std::int8_t>{0, -1, 2}), ElementsAre(1, 0, 0, 0, 0, 0));
+}
+
 // F3: attention sees no later keys where it is causal, and none that are masked
 TEST(GraphOpsTest, Attention) {
   const Doubles q = some(6);

@@ -298,8 +298,11 @@ TEST(LanePlanTest, SmallElementsInMemoryAreVectors) {
   EXPECT_TRUE(is_vector(counted));
   EXPECT_TRUE(is_vector(scaled));
   const Tensor other("other", bool_, {1000});
-  copied << (other(i) = mask(i));
+  copied << (other(i) = mask(i) && x(i) < 0.5);
   EXPECT_FALSE(is_vector(copied));
+  EXPECT_EQ(print(schedule(optimize(lower(copied)), tiny_target(Isa::avx2)).loop).find("ne.f32("),
+            std::string::npos)
+      << "bools are read as they are";
 }
 
 }  // namespace
