@@ -33,6 +33,15 @@ inline constexpr int spins_per_clock_read = 32;
 /// time that snapshots show is based on this clock.
 inline constexpr std::uint32_t tasks_per_clock_read = 64;
 
+/// A worker that gives producers a start waits for one task per this many tasks of its row: where
+/// submissions end meanwhile, the row has been late by a small part of its time.
+inline constexpr std::uint64_t row_per_start = 8;
+/// The longest start: some microseconds.
+inline constexpr std::uint64_t start_max = 1024;
+/// The worker looks at every eighth part of a start, but not at more than one slot in 16: a look at
+/// a slot that is about to be written costs its producer a line.
+inline constexpr std::uint64_t looks_per_start = 8, start_step = 16;
+
 /// Tasks outstanding per device by default: the queue size of the reference, and enough that hosts
 /// seldom wait.
 inline constexpr std::uint32_t queue_size_default = 4096;

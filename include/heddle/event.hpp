@@ -108,9 +108,30 @@ class Event {
   friend class sched::Timeline;
   friend class sched::Admission;
   friend class sched::TaskDevice;
+  /// Copied word by word: a load of two words that were just stored one by one would wait until
+  /// every earlier store has reached the cache, also the store to the queue's slot, which belongs
+  /// to the worker's processor.
   struct Place {
+    Place() = default;
+    Place(sched::Timeline* at, std::uint64_t number) noexcept : timeline(at), id(number) {}
+    Place(const Place& from) noexcept : timeline(word(from.timeline)), id(word(from.id)) {}
+    Place& operator=(const Place& from) noexcept {
+      timeline = word(from.timeline);
+      id = word(from.id);
+      return *this;
+    }
+    ~Place() = default;
+
     sched::Timeline* timeline = nullptr;  // in a pool that is never freed
     std::uint64_t id = 0;                 // the number of the timeline at that place
+
+   private:
+    /// Keeps compilers from merging loads of neighbouring words.
+    template <class T>
+    static T word(T value) noexcept {
+      asm("" : "+r"(value));
+      return value;
+    }
   };
   Event(const Place& place, std::uint64_t ticket) noexcept : place_(place), ticket_(ticket) {}
   explicit Event(Status refusal) noexcept : refusal_(std::move(refusal)) {}

@@ -231,8 +231,14 @@ class TaskDevice {
         }
       }
     }
-    const void* const at = std::addressof(from);
-    return submit_task(label, ops<Callable, From>, const_cast<void*>(at), options...);
+    if constexpr (std::is_trivially_copyable_v<Callable>) {
+      // The slow path alone stores the callable in memory.
+      Callable copy(static_cast<From&&>(from));
+      return submit_task(label, ops<Callable, Callable>, std::addressof(copy), options...);
+    } else {
+      const void* const at = std::addressof(from);
+      return submit_task(label, ops<Callable, From>, const_cast<void*>(at), options...);
+    }
   }
 
   template <class Callable>

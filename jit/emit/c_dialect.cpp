@@ -187,6 +187,14 @@ CDialect::Made CDialect::in_all_lanes(DType type, const Made& scalar) {
   return name;
 }
 
+CDialect::Made CDialect::constant_lanes(DType type, const std::vector<Scalar>& lanes) {
+  std::vector<std::string> each;
+  for (const Scalar& lane : lanes) each.push_back(c_literal(lane));
+  Made name = fmt::format("c{}", splats_++);
+  line("const {} {} = {{{}}};", vectors_.use(type), name, fmt::join(each, ", "));
+  return name;
+}
+
 CDialect::Place CDialect::pointer(std::string array, const Affine& at) {
   return at == Affine() ? array : fmt::format("{} + {}", array, index(at));
 }

@@ -151,6 +151,7 @@ class CDialect {
   void begin_lanes(DType type);
   /// A variable with the value in all lanes.
   [[nodiscard]] Made in_all_lanes(DType type, const Made& scalar);
+  [[nodiscard]] Made constant_lanes(DType type, const std::vector<Scalar>& lanes);
   [[nodiscard]] static Place in_buffer(BufferId buffer, const Affine& at) {
     return pointer(fmt::format("t{}", buffer), at);
   }

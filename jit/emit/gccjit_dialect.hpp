@@ -133,6 +133,7 @@ class GccjitDialect {
   // Vectors.
   void begin_lanes(DType type) { word_ = lane_word(size_of(type)); }
   [[nodiscard]] Made in_all_lanes(DType type, Made scalar);
+  [[nodiscard]] Made constant_lanes(DType type, const std::vector<Scalar>& lanes);
   [[nodiscard]] Place in_buffer(BufferId buffer, const Affine& at) {
     return of_buffer(buffer, index(at));
   }

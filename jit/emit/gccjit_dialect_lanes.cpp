@@ -51,6 +51,13 @@ gcc_jit_rvalue* GccjitDialect::in_all_lanes(DType type, gcc_jit_rvalue* scalar) 
   return read(made);
 }
 
+gcc_jit_rvalue* GccjitDialect::constant_lanes(DType type, const std::vector<Scalar>& lanes) {
+  std::vector<gcc_jit_rvalue*> each;
+  for (const Scalar& lane : lanes) each.push_back(in_.literal(lane));
+  return gcc_jit_context_new_rvalue_from_vector(in_.get(), nullptr, vector_type(type).vector,
+                                                each.size(), each.data());
+}
+
 void GccjitDialect::turn(LocalId local, const ArrayType& block, std::int64_t first,
                          const std::vector<std::string>& rows) {
   std::vector<gcc_jit_rvalue*> values;

@@ -23,9 +23,10 @@ template <class Dialect>
 class LaneWalk {
  public:
   using Made = typename Dialect::Made;
-  using Scalar = std::function<Made(const Value&)>;  ///< makes a scalar value through the walk
+  using MakeScalar = std::function<Made(const Value&)>;  ///< makes a scalar value through the walk
 
-  LaneWalk(const Loop& loop, const LanePlan& plan, const Target& target, Dialect& to, Scalar scalar)
+  LaneWalk(const Loop& loop, const LanePlan& plan, const Target& target, Dialect& to,
+           MakeScalar scalar)
       : loop_(loop),
         plan_(plan),
         target_(target),
@@ -168,6 +169,21 @@ class LaneWalk {
     shared_.emplace_back(v, to_.in_all_lanes(v->dtype, scalar_(*v)));
   }
 
+  /// The index in the first lane, plus the constant steps to the other lanes.
+  [[nodiscard]] Made index(const Value& v, const LanePart& part) {
+    const bool cast = v.kind == ValueKind::cast;
+    auto [first, step] = split_lane(cast ? v.args[0]->index : v.index, lanes_->var);
+    first.constant += step * (lanes_->from + part.first);
+    const ValuePtr whole = make_embed(std::move(first));
+    std::vector<Scalar> steps;
+    for (std::int64_t k = 0; k < width_; ++k) steps.push_back(Scalar::of_int(v.dtype, k * step));
+    std::vector<Made> args;
+    args.push_back(to_.lane_operand(
+        v.dtype, to_.in_all_lanes(v.dtype, scalar_(cast ? *make_cast(whole, v.dtype) : *whole))));
+    args.push_back(to_.lane_operand(v.dtype, to_.constant_lanes(v.dtype, steps)));
+    return to_.apply_lanes(op_function(Op::add, v.dtype, target_.isa), std::move(args));
+  }
+
   [[nodiscard]] Made value(const Value& v, const LanePart& part) {
     for (const auto& [known, made] : shared_) {
       if (equal(*known, v)) return made;
@@ -180,6 +196,7 @@ class LaneWalk {
         return to_.lanes(place(v.local, v.subscripts, part));
       return to_.load_lanes(v.dtype, in_array(v.local, v.subscripts, part), part);
     }
+    if (is_index(v)) return index(v, part);
     if (is_half_cast(v) || is_widened_load(v)) {
       const Made of = value(*v.args[0], part);
       return v.dtype == DType::f16 ? to_.round_to_half(of) : of;
@@ -195,7 +212,7 @@ class LaneWalk {
   const Target target_;
   const bool streams_;
   Dialect& to_;
-  const Scalar scalar_;
+  const MakeScalar scalar_;
   std::map<LocalId, ArrayType> blocks_;
   // Blocks whose columns are up to date, and their first lane.
   std::set<std::pair<LocalId, std::int64_t>> turned_;

@@ -73,7 +73,70 @@ class DefinitionFinder {
     return result;
   }
 
+  Pieces find_pieces() {
+    const KernelUses::Positions& writers = uses_.writers(buffer_);
+    const KernelUses::Reads& readers = uses_.readers(buffer_);
+    constexpr std::size_t pieces_max = 32;
+    if (writers.size() < 2 || writers.size() > pieces_max || readers.empty()) partial();
+    if (readers.begin()->first < *writers.rbegin()) read_early();
+    last_read_ = readers.rbegin()->first;
+    Pieces result;
+    result.positions.assign(writers.begin(), writers.end());
+    Int128 covered = 0;
+    for (const Position position : result.positions) {
+      Piece next = piece(position);
+      for (const Piece& other : result.pieces) {
+        if (overlap(next.box, other.box)) partial();
+      }
+      Int128 elements = 1;
+      for (const Interval& axis : next.box) elements *= axis.highest - axis.lowest + 1;
+      covered += elements;
+      result.pieces.push_back(std::move(next));
+      check_sources(position);
+    }
+    if (covered != *loop_.buffers[buffer_].type.num_elements()) partial();
+    return result;
+  }
+
  private:
+  static bool overlap(const Box& a, const Box& b) {
+    return std::ranges::equal(a, b, [](const Interval& x, const Interval& y) {
+      return x.lowest <= y.highest && y.lowest <= x.highest;
+    });
+  }
+
+  Piece piece(Position position) const {
+    const StmtPtr& top = uses_[position];
+    if (top->kind == StmtKind::zero) partial();
+    const Stmt& store = only_store(top);
+    Piece result;
+    std::set<VarId> axes;
+    for (const Affine& a : store.subscripts) {
+      result.offsets.push_back(a.constant);
+      if (a.terms.empty()) {
+        result.box.push_back({a.constant, a.constant});
+        result.part.axes.emplace_back();
+        continue;
+      }
+      const bool plain = a.terms.size() == 1 && a.terms[0].coefficient == 1 &&
+                         a.terms[0].kind == AffineTerm::Kind::loop;
+      if (!plain || !axes.insert(a.terms[0].id).second) partial();
+      const auto [from, to] = uses_.bounds(a.terms[0].id);
+      result.box.push_back({Int128{from} + a.constant, Int128{to} - 1 + a.constant});
+      result.part.axes.emplace_back(a.terms[0].id);
+    }
+    walk_values(Block{top}, [&](const Value& v) {
+      if (v.kind == ValueKind::load && v.buffer == buffer_) partial();
+    });
+    check_locals(position, axes);
+    result.part.body = strip({top}, axes);
+    for (std::size_t k = 0; k < result.part.body.size(); ++k) {
+      const bool last = k + 1 == result.part.body.size();
+      if (result.part.body[k]->kind != (last ? StmtKind::store : StmtKind::declare)) partial();
+    }
+    return result;
+  }
+
   DefinitionPart part(Position position, bool first) const {
     const StmtPtr& top = uses_[position];
     DefinitionPart result;
@@ -230,6 +293,14 @@ Inlinable find_definition(const KernelUses& uses, BufferId buffer) {
     return {DefinitionFinder(uses, buffer).find(), {}};
   } catch (const Refused& refused) {
     return {{}, refused.cause};
+  }
+}
+
+std::optional<Pieces> find_pieces(const KernelUses& uses, BufferId buffer) {
+  try {
+    return DefinitionFinder(uses, buffer).find_pieces();
+  } catch (const Refused&) {
+    return std::nullopt;
   }
 }
 

@@ -24,6 +24,7 @@
 #include "jit/describe/tensor.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/lower/passes.hpp"
+#include "jit/lower/pieces.hpp"
 #include "jit/lower/taken_sums.hpp"
 #include "jit/vector/value_cost.hpp"
 
@@ -176,16 +177,42 @@ class Inference {
     if (traced_[id].constant) return true;
     const bool is_read_once = visits(id) <= options_.max_visits;
     const Inlinable inlinable = find_definition(uses_, id);
-    if (!inlinable.definition) return is_read_once;  // inline_virtual() says why it is stored
+    if (!inlinable.definition) return is_cheap_in_pieces(id, is_read_once);
     if (!taken_sums_.fit(id, *inlinable.definition)) return false;
     if (is_read_once || (is_index(*inlinable.definition) && gives_positions(id))) return true;
     const std::optional<std::int64_t> cost = element_cost(id, inlinable);
-    if (!cost) return false;
+    return cost && is_cheaper_than_loads(id, *cost);
+  }
+
+  /// True if recomputing an element of that cost at each read is faster than storing and loading
+  /// it.
+  bool is_cheaper_than_loads(BufferId id, std::int64_t cost) const {
     // Measured: an access beyond the first-level cache takes as long as two operations.
     constexpr std::int64_t near_bytes = 16 << 10;
     const double access = *lowered_.loop.buffers[id].type.num_bytes() > near_bytes ? 2 : 1;
-    const auto each = static_cast<double>(*cost);
+    const auto each = static_cast<double>(cost);
     return visits(id) * each < each + access * (1 + visits(id));
+  }
+
+  /// is_cheap() for a buffer without a definition. Where no pieces can be read, a buffer that is
+  /// read once counts as cheap: inline_virtual() then says why it is stored.
+  bool is_cheap_in_pieces(BufferId id, bool is_read_once) const {
+    const std::optional<Pieces> pieces = find_pieces(uses_, id);
+    if (!pieces) return is_read_once;
+    NewNames unused;
+    for (const auto& [at, loads] : uses_.readers(id)) {
+      if (!read_in_pieces(uses_[at], id, *pieces, unused)) return is_read_once;
+    }
+    Definition all;
+    std::int64_t cost = 0;
+    for (const Piece& piece : pieces->pieces) {
+      all.parts.push_back(piece.part);
+      Definition alone;
+      alone.parts.push_back(piece.part);
+      cost = std::max(cost, element_cost(id, {std::move(alone), {}}).value_or(unknown_cost));
+    }
+    if (!taken_sums_.fit(id, all)) return false;
+    return is_read_once || (cost < unknown_cost && is_cheaper_than_loads(id, cost));
   }
 
   /// True if an element is computed from indices and constants alone.

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "heddle/status.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/lower/passes.hpp"
+#include "jit/lower/pieces.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -28,8 +31,8 @@ class Inliner {
  public:
   explicit Inliner(Lowered lowered) : lowered_(std::move(lowered)), uses_(lowered_.loop) {
     walk(lowered_.loop.body, [this](const Stmt& stmt) {
-      if (binds_variable(stmt)) next_var_ = std::max(next_var_, stmt.var + 1);
-      if (stmt.kind == StmtKind::declare) next_local_ = std::max(next_local_, stmt.local + 1);
+      if (binds_variable(stmt)) next_.var = std::max(next_.var, stmt.var + 1);
+      if (stmt.kind == StmtKind::declare) next_.local = std::max(next_.local, stmt.local + 1);
     });
   }
 
@@ -43,9 +46,16 @@ class Inliner {
       if (found.definition) found.refusal = refusal(*found.definition, placement);
       if (found.refusal.empty()) {
         inline_buffer(std::move(*found.definition));
-      } else {
+      } else if (found.definition) {
         store_instead(tensor, placement, found.refusal);
       }
+    }
+    // Last: no definition is taken from a statement that was cut.
+    for (auto& [tensor, placement] : lowered_.placements) {
+      if (placement.mode != MemoryMode::virtual_) continue;
+      buffer_ = buffers[tensor];
+      if (uses_.readers(buffer_).empty() || inline_pieces()) continue;
+      store_instead(tensor, placement, find_definition(uses_, buffer_).refusal);
     }
     lowered_.loop.body = uses_.body();
     return std::move(lowered_);
@@ -113,6 +123,37 @@ class Inliner {
     }
   }
 
+  /// false: the readers must load the buffer.
+  bool inline_pieces() {
+    const std::optional<Pieces> pieces = find_pieces(uses_, buffer_);
+    if (!pieces) return false;
+    std::map<std::uint32_t, Block> slots;
+    const auto rest_of = [&](std::uint32_t slot) {
+      Block rest;
+      for (std::uint32_t k = 0; k < uses_.slot(slot).size(); ++k) {
+        const KernelUses::Position at{slot, k};
+        if (std::ranges::binary_search(pieces->positions, at)) continue;
+        if (!uses_.readers(buffer_).contains(at)) {
+          rest.push_back(uses_[at]);
+          continue;
+        }
+        auto read = read_in_pieces(uses_[at], buffer_, *pieces, next_);
+        if (!read || count(*read) > reader_statements_max) return false;
+        rest.insert(rest.end(), read->begin(), read->end());
+      }
+      slots[slot] = std::move(rest);
+      return true;
+    };
+    for (const auto& [reader, loads] : uses_.readers(buffer_)) {
+      if (!slots.contains(reader.slot) && !rest_of(reader.slot)) return false;
+    }
+    for (const KernelUses::Position at : pieces->positions) {
+      if (!slots.contains(at.slot) && !rest_of(at.slot)) return false;
+    }
+    for (auto& [slot, rest] : slots) uses_.replace(slot, std::move(rest));
+    return true;
+  }
+
   Block replace(const Block& body) {
     Block result;
     for (const StmtPtr& stmt : body) {
@@ -139,7 +180,7 @@ class Inliner {
     for (const auto& [at, local] : done_) {
       if (at == subscripts) return local;
     }
-    ValuePtr local = make_local(next_local_++, dtype);
+    ValuePtr local = make_local(next_.local++, dtype);
     bool first = true;
     for (const DefinitionPart& part : definition_.parts) {
       Substitution by;
@@ -147,8 +188,8 @@ class Inliner {
         if (part.axes[axis]) by.vars[*part.axes[axis]] = subscripts[axis];
       }
       walk(part.body, [&](const Stmt& stmt) {
-        if (binds_variable(stmt)) by.loops[stmt.var] = next_var_++;
-        if (stmt.kind == StmtKind::declare) by.locals[stmt.local] = next_local_++;
+        if (binds_variable(stmt)) by.loops[stmt.var] = next_.var++;
+        if (stmt.kind == StmtKind::declare) by.locals[stmt.local] = next_.local++;
       });
       for (const StmtPtr& stmt : part.body)
         before.push_back(in_local(substitute(stmt, by), local, first));
@@ -179,8 +220,7 @@ class Inliner {
   BufferId buffer_ = 0;
   // elements computed for the current statement
   std::vector<std::pair<std::vector<Affine>, ValuePtr>> done_;
-  VarId next_var_ = 0;
-  LocalId next_local_ = 0;
+  NewNames next_;
 };
 
 }  // namespace

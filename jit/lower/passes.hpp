@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "jit/loop/boxes.hpp"
 #include "jit/loop/kernel_uses.hpp"
 #include "jit/lower/lower.hpp"
 
@@ -45,6 +46,21 @@ struct Inlinable {
   std::string refusal;
 };
 [[nodiscard]] Inlinable find_definition(const KernelUses& uses, BufferId buffer);
+
+/// A statement that assigns a box of elements of a buffer, one by one, and reads none of them.
+struct Piece {
+  Box box;
+  DefinitionPart part;                ///< declarations, then the store
+  std::vector<std::int64_t> offsets;  ///< per axis: the element's subscript less the loop variable
+};
+/// A buffer that is assigned in disjoint boxes, before it is read.
+struct Pieces {
+  std::vector<Piece> pieces;
+  std::vector<KernelUses::Position> positions;  ///< positions of the pieces' statements
+};
+/// The pieces of a buffer, if they may be recomputed where they are read; none: at most one
+/// statement, or more than 32 assign the buffer, or pieces overlap or have loops of their own.
+[[nodiscard]] std::optional<Pieces> find_pieces(const KernelUses& uses, BufferId buffer);
 
 /// The buffers of tensors that are not merge buffers.
 class TensorBuffers {

@@ -13,6 +13,7 @@
 #include "jit/schedule/fuse.hpp"
 #include "jit/schedule/gpu_groups.hpp"
 #include "jit/schedule/hoist.hpp"
+#include "jit/schedule/narrowed_indices.hpp"
 #include "jit/schedule/parallel.hpp"
 #include "jit/schedule/prefetch.hpp"
 #include "jit/schedule/row_reduction.hpp"
@@ -133,6 +134,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   if (steps.take(ScheduleStep::elementwise)) {
     constexpr int segments_max = 9;  // the middle, the edges and the corners of an image
     lowered.loop.body = with_settled_positions(in.fresh, lowered.loop.body, segments_max);
+    lowered.loop.body = with_narrowed_indices(lowered.loop.body);
     if (has_half(target)) lowered.loop.body = with_widened_loads(lowered.loop.body);
   }
   if (steps.take(ScheduleStep::transpose))

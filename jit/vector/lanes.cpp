@@ -155,6 +155,10 @@ class Planner {
       const Value& load = *v.args[0];
       return {false, load.dtype != DType::bool_ && loads_widened(load, bytes, lane)};
     }
+    if (is_index(v) && !is_uniform(v, lane, own)) {
+      const PrimFunction& sum = op_function(Op::add, v.dtype, target_.isa);
+      return {false, size_of(v.dtype) == bytes && is_lane_function(sum, bytes, target_)};
+    }
     if (v.kind == ValueKind::op || v.kind == ValueKind::cast) {
       ValueKinds all{true, true};
       for (const ValuePtr& arg : v.args) {
@@ -257,6 +261,11 @@ bool is_bool_load(const Value& v) {
   return v.kind == ValueKind::op && v.op == Op::ne && is_widened_load(*v.args[0]) &&
          v.args[0]->args[0]->dtype == DType::bool_ && v.args[1]->kind == ValueKind::constant &&
          v.args[1]->scalar.f == 0;
+}
+
+bool is_index(const Value& v) {
+  return v.kind == ValueKind::embed || (v.kind == ValueKind::cast && v.dtype == DType::i32 &&
+                                        v.args[0]->kind == ValueKind::embed);
 }
 
 bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_locals) {

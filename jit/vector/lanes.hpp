@@ -44,9 +44,11 @@ struct LanePlan {
 /// buffer's element of 8 or 16 bits. Vector code loads such elements only by these conversions: f32
 /// would not keep all bits of a NaN that is copied. is_bool_load: the byte of a bool as f32, which
 /// need not be 0 or 1, compared with 0.
+/// is_index: an index as i64 or i32, whose lanes are sums of the first lane's and of constants.
 [[nodiscard]] bool is_half_cast(const Value& v);
 [[nodiscard]] bool is_widened_load(const Value& v);
 [[nodiscard]] bool is_bool_load(const Value& v);
+[[nodiscard]] bool is_index(const Value& v);
 [[nodiscard]] bool uses_half(const Block& body);
 
 /// True if the value is equal in every lane: it contains neither `lane` nor any of `lane_locals`.

@@ -321,17 +321,17 @@ void Consumer::work() noexcept {
   std::uint32_t until_clock = tuning::tasks_per_clock_read;
   running_.note_time(device_);  // a task may be there already
   while (true) {
-    std::uint32_t row = 0;
+    std::uint64_t row = 0;
     while (const std::uint32_t ended = step(context, until_clock)) {
       row += ended;
       until_clock -= ended;
       if (until_clock != 0) continue;
       running_.note_time(device_);
       until_clock = tuning::tasks_per_clock_read;
-      if (row >= device_.profile.row_min) give_start();
+      if (row >= device_.profile.row_min) give_start(row);
     }
     running_.rest();
-    if (row >= device_.profile.row_min) give_start();
+    if (row >= device_.profile.row_min) give_start(row);
     if (drain_.stopping()) return drain_.tell_left_ended();
     const bool soon = spin_until(ready, device_.spin());
     if (!soon) {
@@ -353,18 +353,33 @@ void Consumer::work() noexcept {
 }
 
 /// Tasks end as fast as they come: a worker close behind its producers takes each slot's line away
-/// during the write, and both sides slow down to the rate of cache-line transfers. The worker
-/// therefore pauses to give producers a start.
-void Consumer::give_start() noexcept {
+/// during the write, and both sides slow down to the rate of cache-line transfers. After a row of
+/// `row` tasks, the worker therefore pauses and gives the producers a start. A long row gets a long
+/// start: a worker faster than its producers is close behind again after a few times the start. The
+/// worker looks at few slots, and seldom at those about to be written; it stops once tasks come so
+/// slowly that transfers of lines cost little.
+void Consumer::give_start(std::uint64_t row) noexcept {
   const SchedulerProfile& machine = device_.profile;
-  const auto has = [&](std::uint64_t tasks) {
-    return lane_.look(at() + std::clamp<std::uint64_t>(tasks, 1, lane_.capacity())).published();
+  const std::uint64_t most = std::max<std::uint64_t>(1, lane_.capacity() / 2);
+  const auto has = [&](std::uint64_t tasks) { return lane_.look(at() + tasks).published(); };
+  if (has(std::clamp<std::uint64_t>(machine.close_behind, 1, most))) return;
+  const std::uint64_t start = std::clamp<std::uint64_t>(
+      std::max<std::uint64_t>(std::min(row / tuning::row_per_start, tuning::start_max),
+                              machine.start_tasks),
+      1, most);
+  const std::uint64_t step =
+      std::min(std::max(start / tuning::looks_per_start, tuning::start_step), start);
+  const std::uint64_t pauses = machine.start_pauses * step / tuning::start_step;
+  std::uint64_t came = 0;
+  const auto more_came = [&] {
+    const std::uint64_t before = came;
+    while (came < start && has(came + step)) came += step;
+    return came != before;
   };
-  if (has(machine.close_behind)) return;
-  for (std::uint32_t look = 0; look < machine.start_looks; ++look) {
-    for (std::uint32_t k = 0; k < machine.start_pauses; ++k) cpu_relax();
-    if (has(machine.start_tasks) || !has(1)) return;
-  }
+  (void)more_came();
+  do {
+    for (std::uint64_t k = 0; k < pauses; ++k) cpu_relax();
+  } while (more_came() && came < start);
 }
 
 void Consumer::show(Snapshot& snapshot) const {

@@ -72,7 +72,7 @@ class alignas(tuning::line_bytes) Consumer {
                                const Event& until, Status& refusal) noexcept;
   [[nodiscard]] bool look_around(std::uint64_t ticket) noexcept;
   void end_short_turn(TaskContext& context) noexcept;
-  void give_start() noexcept;
+  void give_start(std::uint64_t row) noexcept;
 
   RunningTask running_;
   TaskTrace trace_;

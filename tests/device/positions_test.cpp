@@ -49,6 +49,33 @@ TEST_P(PositionsTest, ReadsOutsideAreOfTheNearestElement) {
   }
 }
 
+// B3: indices are numbers as exact in vectors as one by one: as f32, compared, least and greatest
+TEST_P(PositionsTest, IndicesAreExactInVectors) {
+  constexpr std::int64_t count = 1000, far = (std::int64_t{1} << 24) + 1;
+  const Tensor x("x", f32, {count}), ramp("ramp", f32, {count}), masked("masked", f32, {count}),
+      first("first", i64, {}), last("last", i64, {}), rounded("rounded", f32, {count});
+  Index i, j, k, l, m;
+  Program p("indices");
+  p << (ramp(i) = cast(embed(count - 3 * i), f32) + x(i) * 0.0)
+    << (rounded(m) = cast(embed(m + far), f32) + x(m) * 0.0)
+    << (masked(j) = where(embed(j) < 501, x(j), -1.0))
+    << (first() = minimum(where(x(k) > 700.0, embed(k), count)))
+    << (last() = maximum(where(x(l) < 300.0, embed(2 * l + 1), std::int64_t{-1})));
+  const Routine run = Context(device).link(backend.compile(p));
+  run.context().write(x, counted(count));
+  run.schedule();
+  const auto ramps = run.context().read<float>(ramp), masks = run.context().read<float>(masked),
+             far_ones = run.context().read<float>(rounded);
+  for (std::size_t n = 0; n < count; ++n) {
+    const auto at = static_cast<std::int64_t>(n);
+    ASSERT_EQ(ramps[n], static_cast<float>(count - 3 * at)) << n;
+    ASSERT_EQ(far_ones[n], static_cast<float>(at + far)) << n;
+    ASSERT_EQ(masks[n], n < 501 ? static_cast<float>(n) + 0.5F : -1.0F) << n;
+  }
+  EXPECT_THAT(run.context().read<std::int64_t>(first), ElementsAre(700));
+  EXPECT_THAT(run.context().read<std::int64_t>(last), ElementsAre(599));
+}
+
 // J13: u64 is never negative; small types may be too small for the axis
 TEST_P(PositionsTest, PositionsHaveAnyIntegerType) {
   const Tensor x("x", f32, {300}), wide("wide", u64, {3}), narrow("narrow", u8, {3}),

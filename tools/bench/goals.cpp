@@ -9,6 +9,12 @@ namespace {
 constexpr Goal goals_known[] = {
     {"submit+run, 1 producer", "bare flag ring", 1.3},
     {"submit+run, 1 producer", every_rival, 0.125},
+    {"submit+run, events kept", "bare flag ring", 1.5},
+    {"submit+run, batches of 500", "bare flag ring", 1.5},
+    {"submit+run, batches of 2000", "bare flag ring", 1.5},
+    {"submit+run, batches of 400000", "bare flag ring", 1.5},
+    {"submit+run, queue of 64", "bare flag ring", 1.5},
+    {"submit+run, queue of 1048576", "bare flag ring", 1.5},
     {"submit+run, 2 producers", "bare fetch_add ring", 1.2},
     {"submit+run, 2 producers", every_rival, 0.125},
     {"submit+run, 4 producers", "bare fetch_add ring", 1.2},

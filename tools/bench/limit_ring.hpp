@@ -22,7 +22,9 @@ class RingWorker {
   static constexpr const char* name = "bare flag ring";
   static constexpr Kind kind = Kind::limit;
 
-  explicit RingWorker(int k) : worker_([this, k] { run(k); }) {}
+  /// `capacity`: tasks outstanding at most, a power of two; default: as in a heddle device.
+  explicit RingWorker(int k, std::uint32_t capacity = 4096)
+      : capacity_(capacity), worker_([this, k] { run(k); }) {}
   RingWorker(const RingWorker&) = delete;
   RingWorker& operator=(const RingWorker&) = delete;
   ~RingWorker() {
@@ -36,9 +38,9 @@ class RingWorker {
     static_assert(sizeof(F) <= sizeof(Slot::callable) && std::is_trivially_copyable_v<F>);
     ++submitted_;
     // acquire: pairs with the release in run(): the task before in this slot has ended.
-    while (submitted_ - seen_ended_ > capacity)
+    while (submitted_ - seen_ended_ > capacity_)
       seen_ended_ = ended_.load(std::memory_order_acquire);
-    Slot& slot = slots_[submitted_ % capacity];
+    Slot& slot = slots_[submitted_ & (capacity_ - 1)];
     slot.invoke = [](void* callable) { (*static_cast<F*>(callable))(); };
     ::new (static_cast<void*>(slot.callable)) F(f);
     // release: pairs with the acquire in run().
@@ -50,7 +52,6 @@ class RingWorker {
   }
 
  private:
-  static constexpr std::size_t capacity = 4096;  // as in a heddle device
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> flag{0};
     void (*invoke)(void*) = nullptr;
@@ -60,7 +61,7 @@ class RingWorker {
   void run(int k) {
     pin_this_thread(k);
     for (std::uint64_t at = 1; !stopping_; ++at) {
-      Slot& slot = slots_[at % capacity];
+      Slot& slot = slots_[at & (capacity_ - 1)];
       // acquire: pairs with the release in submit().
       while (slot.flag.load(std::memory_order_acquire) != at) spin_pause();
       slot.invoke(slot.callable);
@@ -69,7 +70,8 @@ class RingWorker {
     }
   }
 
-  const std::unique_ptr<Slot[]> slots_ = std::make_unique<Slot[]>(capacity);
+  const std::uint64_t capacity_;
+  const std::unique_ptr<Slot[]> slots_ = std::make_unique<Slot[]>(capacity_);
   // Used by the producer.
   alignas(64) std::uint64_t submitted_ = 0;
   std::uint64_t seen_ended_ = 0;

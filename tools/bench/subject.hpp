@@ -15,8 +15,9 @@ namespace heddle::bench {
 /// A device whose worker runs on the k-th processor. The host must not be bound to a different
 /// processor.
 [[nodiscard]] inline sched::TaskDevice open_pinned(
-    Scheduler& scheduler, int k, std::optional<std::chrono::nanoseconds> spin = {}) {
-  sched::DeviceOptions options{.name = "bench", .spin = spin};
+    Scheduler& scheduler, int k, std::optional<std::chrono::nanoseconds> spin = {},
+    std::optional<std::uint32_t> queue_size = {}) {
+  sched::DeviceOptions options{.name = "bench", .queue_size = queue_size, .spin = spin};
   options.processor =
       static_cast<unsigned>(processors()[static_cast<std::size_t>(k) % processors().size()]);
   return scheduler.new_device(options);
@@ -65,6 +66,8 @@ class HeddleWorker {
   /// `spin`: how long the worker stays awake without work; default: heddle's.
   explicit HeddleWorker(int k, std::optional<std::chrono::nanoseconds> spin = {})
       : device_(open_pinned(scheduler_, k, spin)) {}
+  HeddleWorker(int k, std::uint32_t queue_size)
+      : device_(open_pinned(scheduler_, k, {}, queue_size)) {}
 
   template <class F>
   void submit(F f) {
@@ -80,6 +83,21 @@ class HeddleWorker {
  private:
   Scheduler scheduler_;
   sched::TaskDevice device_;
+};
+
+/// The host keeps each task's event, and waits for the last.
+class KeptHeddleWorker : public HeddleWorker {
+ public:
+  using HeddleWorker::HeddleWorker;
+
+  template <class F>
+  void submit(F f) {
+    last_ = device().submit("task", std::move(f));
+  }
+  void wait_ended(std::uint64_t /*count*/) const { throw_if_failed(last_.wait()); }
+
+ private:
+  Event last_;
 };
 
 /// Stays awake between two tasks, however long the host takes.

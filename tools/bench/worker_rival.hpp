@@ -11,8 +11,8 @@ template <class Worker>
 [[nodiscard]] Rival worker_rival() {
   Rival rival;
   rival.submit = submit_contender<Worker>();
-  rival.submit_by_two = submit_contender<Worker>(2);
-  rival.submit_by_four = submit_contender<Worker>(4);
+  rival.submit_by_two = shared_submit_contender<Worker>(2);
+  rival.submit_by_four = shared_submit_contender<Worker>(4);
   rival.round_trip = round_trip_contender<Worker>();
   rival.parked = parked_contender<Worker>(rival_pause);
   rival.posted_hop = posted_hop_contender<Worker>();

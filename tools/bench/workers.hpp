@@ -7,6 +7,7 @@
 // One thread drives each slice.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -78,12 +79,12 @@ struct alignas(128) WorkersOwn {
   std::uint64_t number = 0;
 };
 
-/// The cost of a task from end to end when the pipeline is full.
-template <class Worker>
-Contender submit_contender() {
-  return {Worker::name, Worker::kind, [](nanoseconds length, Samples& samples) {
-            constexpr std::size_t batch = 20'000;  // tasks between two waits
-            Started<Worker> worker(worker_processor);
+/// The cost of a task from end to end, with `batch` tasks between two waits. `more`: further
+/// arguments of the worker's constructor.
+template <class Worker, class... More>
+Contender submit_contender(std::size_t batch = 20'000, More... more) {
+  return {Worker::name, Worker::kind, [batch, more...](nanoseconds length, Samples& samples) {
+            Started<Worker> worker(worker_processor, more...);
             WorkersOwn own;
             std::uint64_t& ran = own.number;
             std::uint64_t submitted = 0;
@@ -94,7 +95,7 @@ Contender submit_contender() {
               worker.wait_ended(submitted);
               return ns_between(start, Clock::now()) / static_cast<double>(count);
             };
-            run_batch(batch / 10);  // wakes the worker, touches the slots
+            run_batch(std::max<std::size_t>(batch, 20'000));  // wakes the worker, touches the slots
             const double ns = timed_loop(length, batch,
                                          [&](std::size_t count) { samples.add(run_batch(count)); });
             require_all_ran(Worker::name, ran, submitted);
@@ -102,9 +103,9 @@ Contender submit_contender() {
           }};
 }
 
-/// The same from several threads at once. Samples are of the host's thread, taken as typical.
+/// Several threads submit at once. Samples are of the host's thread, taken as typical.
 template <class Worker>
-Contender submit_contender(int producers) {
+Contender shared_submit_contender(int producers) {
   return {Worker::name, Worker::kind, [producers](nanoseconds length, Samples& samples) {
             constexpr std::size_t batch = 1000;  // between two readings of the clock
             Started<Worker> worker(worker_processor);

@@ -119,6 +119,42 @@ TEST(KeptTest, TransposesAreStoredBeforeSums) {
   EXPECT_THAT(loops_of(turned), Not(HasSubstr("scratch")));
 }
 
+// J9: elementwise readers of arrays in pieces, as of pad and concatenate, load no array in between
+TEST(KeptTest, PiecesAreReadWhereTheyComeFrom) {
+  const auto sides = [](const Node& p) {
+    const auto part = [&](std::int64_t row, std::int64_t column) {
+      return slice(p, {{row, row + 20}, {column, column + 24}});
+    };
+    return part(0, 1) + part(2, 1) + part(1, 0) * part(1, 2);
+  };
+  struct Case {
+    const char* name;
+    bool stored;
+    std::function<Node(const Node&)> make;
+  };
+  const std::vector<Case> all{
+      {"pad", false, [&](auto& x) { return sides(pad(x, 0.5, {{1, 1}, {1, 1}})); }},
+      {"computed", false, [&](auto& x) { return pad(x * 2, 0.5, {{0, 0}, {3, 0}}) + 1; }},
+      {"pad of pad", false,
+       [&](auto& x) { return pad(pad(x, 1.0, {{1, 0}, {0, 0}}), 2.0, {{0, 1}, {0, 0}}) * 3; }},
+      {"turn", false,
+       [](auto& x) { return concatenate({slice(x, 1, {1, 24}), slice(x, 1, {0, 1})}, 1) - x; }},
+      {"sums", true, [](auto& x) { return sum(exp(pad(x, 0.0, {{1, 1}, {1, 1}})), 1); }},
+      {"apart", true, [](auto& x) { return pad(x, 0.5, {{0, 0, 1}, {0, 0, 0}}) * 2; }},
+      {"dear", true, [&](auto& x) { return sides(pad(exp(sin(x)), 0.5, {{1, 1}, {1, 1}})); }},
+  };
+  HostArray x(ArrayType{f32, {20, 24}});
+  for (std::int64_t n = 0; n < x.num_elements(); ++n) x.set(n, static_cast<double>(n % 37) / 8);
+  for (const Case& each : all) {
+    const Graph g(each.name);
+    g.finish({each.make(g.parameter("x", {f32, {20, 24}}))});
+    const std::string loops = print(optimize(lower(g.program().program)).loop);
+    EXPECT_EQ(loops.find("scratch") != std::string::npos, each.stored) << each.name << loops;
+    EXPECT_TRUE(same_elements(run_graph(g, {x})[0], run_graph(g, {x}, false)[0]))
+        << each.name << loops;
+  }
+}
+
 // F7: keep() stores what would be computed where it is read, and is part of the text
 TEST(KeptTest, UsersKeepNodes) {
   const auto make = [](bool kept) {

@@ -85,7 +85,6 @@ TEST(IdleTest, RunsAllWithAnyProfile) {
                        .close_behind = some,
                        .start_tasks = some,
                        .start_pauses = some,
-                       .start_looks = some % 16,
                        .spin = 0ns};
     Scheduler scheduler(options);
     const TaskDevice device = scheduler.new_device("work");

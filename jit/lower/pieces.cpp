@@ -1,0 +1,176 @@
+// See lower/pieces.hpp.
+#include "jit/lower/pieces.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "jit/loop/affine_value.hpp"
+#include "jit/loop/rewrite.hpp"
+
+namespace heddle::jit {
+namespace {
+
+/// The most copies of a reader: three parts along each of two axes.
+constexpr std::size_t parts_max = 9;
+
+/// True if the statement is serial loops around declarations and a store to another buffer, at a
+/// separate element in each iteration.
+bool is_elementwise(const StmtPtr& reader, BufferId buffer) {
+  std::set<VarId> loops;
+  const Block alone{reader};
+  const Block* body = &alone;
+  while (body->size() == 1 && body->front()->kind == StmtKind::loop) {
+    if (body->front()->mark != LoopMark::serial) return false;
+    loops.insert(body->front()->var);
+    body = &body->front()->body;
+  }
+  if (body->empty()) return false;
+  const Stmt& store = *body->back();
+  if (store.kind != StmtKind::store || store.buffer == buffer) return false;
+  for (const Affine& index : store.subscripts) {
+    for (const AffineTerm& term : index.terms) {
+      if (term.kind == AffineTerm::Kind::loop) loops.erase(term.id);
+    }
+  }
+  const auto declares = [](const StmtPtr& stmt) { return stmt->kind == StmtKind::declare; };
+  return loops.empty() && std::all_of(body->begin(), body->end() - 1, declares);
+}
+
+class PieceReader {
+ public:
+  PieceReader(BufferId buffer, const Pieces& pieces, NewNames& names)
+      : buffer_(buffer), pieces_(pieces), names_(names) {}
+
+  /// Throws NotInPieces.
+  Block read(const Block& body) {
+    if (body.size() == 1 && body.front()->kind == StmtKind::loop) return parts(*body.front());
+    done_.clear();
+    Block result;
+    for (const StmtPtr& stmt : body) {
+      ValuePtr value = rebuild(stmt->value, [&](ValuePtr v) {
+        return v->kind == ValueKind::load && v->buffer == buffer_ ? element(*v, result) : v;
+      });
+      result.push_back(with_value(*stmt, std::move(value)));
+    }
+    return result;
+  }
+
+  struct NotInPieces {};
+
+ private:
+  Block parts(const Stmt& loop) {
+    ranges_[loop.var] = {loop.from, loop.to};
+    const Cuts cuts = cuts_of(loop);
+    const std::size_t most = parts_max_;
+    parts_max_ /= 1 + cuts.at.size();
+    if (parts_max_ == 0) throw NotInPieces();
+    Block result;
+    std::int64_t from = loop.from;
+    const auto add = [&](std::int64_t to) {
+      const StmtPtr part = part_of(loop, from, to);
+      ranges_[part->var] = {part->from, part->to};
+      result.push_back(with_body(*part, read(part->body)));
+      from = to;
+    };
+    for (const std::int64_t at : cuts.at) add(at);
+    add(loop.to);
+    parts_max_ = most;
+    return result;
+  }
+
+  /// The first iterations of the loop that read another piece than the iterations before.
+  [[nodiscard]] Cuts cuts_of(const Stmt& loop) const {
+    Cuts cuts{loop.var};
+    walk_values(loop.body, [&](const Value& v) {
+      if (v.kind != ValueKind::load || v.buffer != buffer_) return;
+      for (const Piece& piece : pieces_.pieces) {
+        for (std::size_t axis = 0; axis < piece.box.size(); ++axis) {
+          add_cut(v.subscripts[axis], narrow(piece.box[axis].lowest), ranges_, cuts);
+          add_cut(v.subscripts[axis], narrow(piece.box[axis].highest + 1), ranges_, cuts);
+        }
+      }
+    });
+    return cuts;
+  }
+
+  /// Iterations `from` .. `to` of the loop, with new names; the part begins at 0.
+  StmtPtr part_of(const Stmt& loop, std::int64_t from, std::int64_t to) {
+    const VarId var = names_.var++;
+    Substitution by = new_names(loop.body);
+    by.vars[loop.var] = affine_add(affine_var(var), Affine{from, {}});
+    Block body;
+    for (const StmtPtr& stmt : loop.body) body.push_back(substitute(stmt, by));
+    return make_loop(var, 0, to - from, std::move(body), loop.mark);
+  }
+
+  Substitution new_names(const Block& body) {
+    Substitution by;
+    walk(body, [&](const Stmt& stmt) {
+      if (binds_variable(stmt)) by.loops[stmt.var] = names_.var++;
+      if (stmt.kind == StmtKind::declare) by.locals[stmt.local] = names_.local++;
+    });
+    return by;
+  }
+
+  /// The loaded element as a local, declared at the end of `before`. The local has the buffer's
+  /// type: 16-bit floats round as if they had been stored.
+  ValuePtr element(const Value& load, Block& before) {
+    for (const auto& [at, local] : done_) {
+      if (at == load.subscripts) return local;
+    }
+    const Piece& piece = piece_at(load.subscripts);
+    Substitution by = new_names(piece.part.body);
+    for (std::size_t axis = 0; axis < piece.offsets.size(); ++axis) {
+      if (const auto& var = piece.part.axes[axis])
+        by.vars[*var] = affine_add(load.subscripts[axis], Affine{-piece.offsets[axis], {}});
+    }
+    ValuePtr local = make_local(names_.local++, load.dtype);
+    for (const StmtPtr& stmt : piece.part.body) {
+      StmtPtr made = substitute(stmt, by);
+      before.push_back(made->kind == StmtKind::store ? make_declare(local->local, made->value)
+                                                     : std::move(made));
+    }
+    done_.emplace_back(load.subscripts, local);
+    return local;
+  }
+
+  [[nodiscard]] const Piece& piece_at(const std::vector<Affine>& subscripts) const {
+    Box box;
+    for (const Affine& index : subscripts) {
+      const auto range = reach(index, ranges_);
+      if (!range) throw NotInPieces();
+      box.push_back(*range);
+    }
+    for (const Piece& piece : pieces_.pieces) {
+      if (std::ranges::equal(box, piece.box, [](const Interval& a, const Interval& b) {
+            return a.lowest >= b.lowest && a.highest <= b.highest;
+          }))
+        return piece;
+    }
+    throw NotInPieces();
+  }
+
+  const BufferId buffer_;
+  const Pieces& pieces_;
+  NewNames& names_;
+  std::size_t parts_max_ = parts_max;
+  LoopRanges ranges_;
+  // elements computed in the present part
+  std::vector<std::pair<std::vector<Affine>, ValuePtr>> done_;
+};
+
+}  // namespace
+
+std::optional<Block> read_in_pieces(const StmtPtr& reader, BufferId buffer, const Pieces& pieces,
+                                    NewNames& names) {
+  if (!is_elementwise(reader, buffer)) return std::nullopt;
+  try {
+    return PieceReader(buffer, pieces, names).read({reader});
+  } catch (const PieceReader::NotInPieces&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace heddle::jit
