@@ -72,6 +72,29 @@ std::size_t element_size(const Stmt& loop) {
   return sizes.size() == 1 ? *sizes.begin() : 0;
 }
 
+/// True if each iteration stores to single elements at computed positions.
+bool is_scatter(const Stmt& loop) {
+  bool stores = false;
+  const auto look = [&](const auto& self, const Block& body, bool at_position) -> bool {
+    return std::ranges::all_of(body, [&](const StmtPtr& stmt) {
+      if (stmt->kind == StmtKind::at) return self(self, stmt->body, true);
+      stores = stores || stmt->kind == StmtKind::store;
+      return stmt->kind == StmtKind::declare || (stmt->kind == StmtKind::store && at_position);
+    });
+  };
+  return look(look, loop.body, false) && stores;
+}
+
+/// True if the statement stores constants, and nothing else, to a buffer that `others` leave alone.
+bool starts_apart(const Stmt& stmt, const Footprint& others) {
+  if (stmt.kind == StmtKind::zero) return !others.contains(stmt.buffer);
+  if (stmt.kind == StmtKind::loop)
+    return std::ranges::all_of(stmt.body,
+                               [&](const StmtPtr& inner) { return starts_apart(*inner, others); });
+  return stmt.kind == StmtKind::store && stmt.value->kind == ValueKind::constant &&
+         !others.contains(stmt.buffer);
+}
+
 /// The most loops that become one: joining one more saves a single pass over memory, and compilers
 /// take long over long bodies.
 constexpr std::size_t joined_max = 64;
@@ -95,6 +118,7 @@ struct Group {
                !assigns_outside(*stmt);
     if (!may_join) return;
     touched = footprint(*stmt);
+    scatters = is_scatter(*stmt);
     size = element_size(*stmt);
     cost = cost_of_values(*stmt);
   }
@@ -109,6 +133,7 @@ struct Group {
 
   void add(Group&& next) {
     parts.push_back(std::move(next.parts.front()));
+    scatters = scatters && next.scatters;
     if (size != next.size) size = 0;
     cost += next.cost;
     for (auto& [buffer, theirs] : next.touched) {
@@ -129,6 +154,7 @@ struct Group {
   std::vector<StmtPtr> parts;
   Block comments;  ///< stood between the parts, and stand before the joined loop
   bool may_join = false;
+  bool scatters = false;  ///< see is_scatter()
   Footprint touched;
   std::size_t size = 0;  ///< see element_size()
   int cost = 0;          ///< see cost_of_values()
@@ -141,10 +167,12 @@ struct Group {
 /// True if loops that only share reads should be joined; they save a read of each shared buffer.
 /// More arrays than this compete for cache sets, and kernels must not grow without bounds. Sums,
 /// elements of several sizes, and vector loops next to scalar loops have better separate schedules.
+/// Scatters have no better schedules: the positions and the reads are then shared.
 bool joins_for_reads(Group& first, Group& second, const LoopQuestion& becomes_vectors) {
   constexpr std::size_t buffers_max = 12;
-  return first.touched.size() + second.touched.size() <= buffers_max && first.size != 0 &&
-         first.size == second.size &&
+  if (first.touched.size() + second.touched.size() > buffers_max) return false;
+  if (first.scatters && second.scatters) return true;
+  return first.size != 0 && first.size == second.size &&
          first.become_vectors(becomes_vectors) == second.become_vectors(becomes_vectors);
 }
 
@@ -243,6 +271,42 @@ ShrunkAxes shrink(Lowered& lowered, const Stmt& loop, const std::vector<BufferId
   return axes;
 }
 
+/// True if the second statement is at the position of the first, which the first does not change.
+bool is_at_same_position(const Stmt& first, const Stmt& second) {
+  if (first.kind != StmtKind::at || second.kind != StmtKind::at || first.from != second.from ||
+      first.to != second.to || first.nearest != second.nearest ||
+      !equal(*first.value, *second.value))
+    return false;
+  bool changes = false;
+  walk(first.body, [&](const Stmt& stmt) {
+    walk(*first.value, [&](const Value& v) {
+      const bool stores = stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero;
+      changes =
+          changes || (stores && v.kind == ValueKind::load && v.buffer == stmt.buffer) ||
+          (stmt.kind == StmtKind::assign && v.kind == ValueKind::local && v.local == stmt.local);
+    });
+  });
+  return !changes;
+}
+
+/// The statements with neighbours at the same position as one statement.
+Block with_joined_positions(const Block& body) {
+  Block result;
+  for (const StmtPtr& stmt : body) {
+    if (result.empty() || !is_at_same_position(*result.back(), *stmt)) {
+      result.push_back(stmt);
+      continue;
+    }
+    const StmtPtr first = result.back();
+    Substitution by;
+    by.vars[stmt->var] = affine_var(first->var);
+    Block both = first->body;
+    for (const StmtPtr& inner : stmt->body) both.push_back(substitute(inner, by));
+    result.back() = with_body(*first, with_joined_positions(both));
+  }
+  return result;
+}
+
 /// The group's parts as one loop, or its single statement.
 StmtPtr joined(const Group& group, const LoopQuestion& fixed, const LoopQuestion& becomes_vectors) {
   if (group.parts.size() == 1) return group.parts.front();
@@ -253,7 +317,7 @@ StmtPtr joined(const Group& group, const LoopQuestion& fixed, const LoopQuestion
     for (const StmtPtr& inner : part->body)
       all.push_back(rename.vars.empty() ? inner : substitute(inner, rename));
   }
-  return with_body(group.loop(), fuse_loops(all, fixed, becomes_vectors));
+  return with_body(group.loop(), fuse_loops(with_joined_positions(all), fixed, becomes_vectors));
 }
 
 }  // namespace
@@ -291,6 +355,11 @@ Block fuse_loops(const Block& body, const LoopQuestion& fixed,
   for (const StmtPtr& stmt : body) {
     if (stmt->kind == StmtKind::comment) {  // comments do not separate loops
       comments.push_back(stmt);
+      continue;
+    }
+    // Starts of further sums at the same positions.
+    if (group && group->scatters && starts_apart(*stmt, group->touched)) {
+      result.push_back(stmt);
       continue;
     }
     Group next(stmt, fixed);

@@ -12,7 +12,8 @@ namespace heddle::jit {
 using LoopQuestion = std::function<bool(const StmtPtr&)>;
 
 /// Joins neighbouring loops where the second uses data that the first writes or, if both are
-/// elementwise, reads; outer loops first. Loops for which `fixed` holds stay alone.
+/// elementwise or both store single elements at computed positions, reads; outer loops first. Loops
+/// for which `fixed` holds stay alone.
 [[nodiscard]] Block fuse_loops(const Block& body, const LoopQuestion& fixed,
                                const LoopQuestion& becomes_vectors);
 

@@ -304,6 +304,35 @@ TEST(ScheduleTest, LoopsThatReadTheSameAreJoined) {
   EXPECT_EQ(nests(others), 4);
 }
 
+// J9, J13: sums at the same positions are one loop, unless the positions change or order matters
+TEST(ScheduleTest, SumsAtTheSamePositionsAreJoined) {
+  const Tensor rows("rows", i32, {100}), x("x", f32, {100}), count("count", f32, {7}),
+      total("total", f32, {7}), greatest("greatest", f32, {7}), other("other", i32, {100});
+  const Index i, k;
+  const auto loops_of = [](const Program& program) {
+    expect_unchanged(program);
+    return print(schedule(optimize(lower(program)), tiny_target(Isa::avx2)).loop);
+  };
+  const auto occurrences = [](const std::string& text, const std::string& part) {
+    std::size_t found = 0;
+    for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  Program joined("joined"), apart("apart"), chained("chained");
+  joined << (count(k) = 0) << (count(at(rows(i))) += 1) << (total(k) = 0)
+         << (total(at(rows(i))) += x(i)) << (greatest(k) = -1000)
+         << (greatest(at(rows(i))) = max(greatest(at(rows(i))), x(i)));
+  const std::string one = loops_of(joined);
+  EXPECT_EQ(occurrences(one, "in 0..100 {"), 1u) << one;
+  EXPECT_EQ(occurrences(one, " at i"), 1u) << one;
+  apart << (count(k) = 0) << (count(at(rows(i))) += 1) << (total(k) = 0)
+        << (total(at(other(i))) += x(i));
+  EXPECT_EQ(occurrences(loops_of(apart), " at i"), 2u);
+  chained << (count(k) = 0) << (count(at(rows(i))) += 1) << (total(k) = 0)
+          << (total(at(rows(i))) += count(at(rows(i))));
+  EXPECT_EQ(occurrences(loops_of(chained), "in 0..100 {"), 2u);
+}
+
 // J9: an iteration of few statements has four vectors, one of many fewer: its code, for which
 // compilers take long, stays bounded
 TEST(ScheduleTest, LongBodiesHaveFewerVectors) {
