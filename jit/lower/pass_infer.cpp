@@ -155,12 +155,18 @@ class Inference {
     if (!inlinable.definition || inlinable.definition->parts.size() != 1) return std::nullopt;
     const Block& body = inlinable.definition->parts[0].body;
     if (body.size() != 1 || body[0]->kind != StmtKind::store) return std::nullopt;
-    const std::size_t size = size_of(lowered_.loop.buffers[id].type.dtype);
+    std::optional<std::size_t> size;  // a bool is a mask of lanes of any size
     bool alike = true;
+    const auto add = [&](DType type) {
+      if (type == DType::bool_) return;
+      alike = alike && size_of(type) == size.value_or(size_of(type));
+      size = size_of(type);
+    };
+    add(lowered_.loop.buffers[id].type.dtype);
     std::int64_t cost = cost_of(*body[0]->value);
     walk(*body[0]->value, [&](const Value& v) {
       if (v.kind == ValueKind::load) cost = std::min(cost + load_cost_[v.buffer], unknown_cost);
-      alike = alike && (v.dtype == DType::bool_ || size_of(v.dtype) == size);
+      add(v.dtype);
     });
     return alike && cost < unknown_cost ? std::optional(cost) : std::nullopt;
   }

@@ -38,6 +38,7 @@ class Inliner {
 
   Lowered run() {
     const TensorBuffers buffers(lowered_);
+    std::map<BufferId, std::string> refusals;  // of buffers without a definition
     for (auto& [tensor, placement] : lowered_.placements) {
       if (placement.mode != MemoryMode::virtual_) continue;
       buffer_ = buffers[tensor];
@@ -48,14 +49,16 @@ class Inliner {
         inline_buffer(std::move(*found.definition));
       } else if (found.definition) {
         store_instead(tensor, placement, found.refusal);
+      } else {
+        refusals[buffer_] = found.refusal;
       }
     }
     // Last: no definition is taken from a statement that was cut.
     for (auto& [tensor, placement] : lowered_.placements) {
-      if (placement.mode != MemoryMode::virtual_) continue;
       buffer_ = buffers[tensor];
-      if (uses_.readers(buffer_).empty() || inline_pieces()) continue;
-      store_instead(tensor, placement, find_definition(uses_, buffer_).refusal);
+      if (!refusals.contains(buffer_) || uses_.readers(buffer_).empty() || inline_pieces())
+        continue;
+      store_instead(tensor, placement, refusals.at(buffer_));
     }
     lowered_.loop.body = uses_.body();
     return std::move(lowered_);

@@ -15,8 +15,9 @@ namespace {
 /// The most copies of a reader: three parts along each of two axes.
 constexpr std::size_t parts_max = 9;
 
-/// True if the statement is serial loops around declarations and a store to another buffer, at a
-/// separate element in each iteration.
+/// True if the statement is serial loops around declarations and a store to another buffer. Each
+/// loop goes along an axis of that buffer: the parts of the loop then store boxes that cover what
+/// the loop covers.
 bool is_elementwise(const StmtPtr& reader, BufferId buffer) {
   std::set<VarId> loops;
   const Block alone{reader};
@@ -30,9 +31,9 @@ bool is_elementwise(const StmtPtr& reader, BufferId buffer) {
   const Stmt& store = *body->back();
   if (store.kind != StmtKind::store || store.buffer == buffer) return false;
   for (const Affine& index : store.subscripts) {
-    for (const AffineTerm& term : index.terms) {
-      if (term.kind == AffineTerm::Kind::loop) loops.erase(term.id);
-    }
+    if (index.terms.size() == 1 && index.terms[0].kind == AffineTerm::Kind::loop &&
+        index.terms[0].coefficient == 1)
+      loops.erase(index.terms[0].id);
   }
   const auto declares = [](const StmtPtr& stmt) { return stmt->kind == StmtKind::declare; };
   return loops.empty() && std::all_of(body->begin(), body->end() - 1, declares);

@@ -75,14 +75,26 @@ std::size_t element_size(const Stmt& loop) {
 /// True if each iteration stores to single elements at computed positions.
 bool is_scatter(const Stmt& loop) {
   bool stores = false;
-  const auto look = [&](const auto& self, const Block& body, bool at_position) -> bool {
-    return std::ranges::all_of(body, [&](const StmtPtr& stmt) {
-      if (stmt->kind == StmtKind::at) return self(self, stmt->body, true);
-      stores = stores || stmt->kind == StmtKind::store;
-      return stmt->kind == StmtKind::declare || (stmt->kind == StmtKind::store && at_position);
+  std::set<VarId> positions;
+  const auto is_at_position = [&](const Stmt& store) {
+    stores = true;
+    return std::ranges::any_of(store.subscripts, [&](const Affine& index) {
+      return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
+        return term.kind == AffineTerm::Kind::loop && positions.contains(term.id);
+      });
     });
   };
-  return look(look, loop.body, false) && stores;
+  const auto look = [&](const auto& self, const Block& body) -> bool {
+    return std::ranges::all_of(body, [&](const StmtPtr& stmt) {
+      if (stmt->kind == StmtKind::at) {
+        positions.insert(stmt->var);
+        return self(self, stmt->body);
+      }
+      return stmt->kind == StmtKind::declare ||
+             (stmt->kind == StmtKind::store && is_at_position(*stmt));
+    });
+  };
+  return loop.kind == StmtKind::loop && look(look, loop.body) && stores;
 }
 
 /// True if the statement stores constants, and nothing else, to a buffer that `others` leave alone.
@@ -352,15 +364,22 @@ Block fuse_loops(const Block& body, const LoopQuestion& fixed,
     result.insert(result.end(), comments.begin(), comments.end());
     comments.clear();
   };
-  for (const StmtPtr& stmt : body) {
+  for (std::ptrdiff_t k = 0; k < std::ssize(body); ++k) {
+    const StmtPtr& stmt = body[static_cast<std::size_t>(k)];
     if (stmt->kind == StmtKind::comment) {  // comments do not separate loops
       comments.push_back(stmt);
       continue;
     }
-    // Starts of further sums at the same positions.
-    if (group && group->scatters && starts_apart(*stmt, group->touched)) {
-      result.push_back(stmt);
-      continue;
+    // Starts of further sums at computed positions, which may join.
+    const auto is_start = [&](const StmtPtr& each) {
+      return each->kind == StmtKind::comment || starts_apart(*each, group->touched);
+    };
+    if (group && group->scatters && is_start(stmt)) {
+      const auto next = std::find_if_not(body.begin() + k, body.end(), is_start);
+      if (next != body.end() && is_scatter(**next)) {
+        result.push_back(stmt);
+        continue;
+      }
     }
     Group next(stmt, fixed);
     if (group && fusable(*group, next, becomes_vectors)) {

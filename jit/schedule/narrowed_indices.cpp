@@ -50,7 +50,9 @@ class IndexNarrower {
   StmtPtr narrowed(const StmtPtr& stmt) {
     if (binds_variable(*stmt)) ranges_[stmt->var] = {stmt->from, stmt->to};
     StmtPtr made = stmt;
-    if (stmt->value && !needs_64_bits(*stmt->value)) {
+    const bool is_wide =
+        stmt->value && (size_of(stmt->value->dtype) == 8 || needs_64_bits(*stmt->value));
+    if (stmt->value && !is_wide) {
       ValuePtr value = narrowed(stmt->value);
       if (value != stmt->value) made = with_value(*made, std::move(value));
     }

@@ -10,6 +10,7 @@
 #include "jit/schedule/column_reduction.hpp"
 #include "jit/schedule/contraction.hpp"
 #include "jit/schedule/elementwise.hpp"
+#include "jit/schedule/found_extremes.hpp"
 #include "jit/schedule/fuse.hpp"
 #include "jit/schedule/gpu_groups.hpp"
 #include "jit/schedule/hoist.hpp"
@@ -137,6 +138,8 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
     lowered.loop.body = with_narrowed_indices(lowered.loop.body);
     if (has_half(target)) lowered.loop.body = with_widened_loads(lowered.loop.body);
   }
+  if (steps.take(ScheduleStep::reduction))
+    lowered.loop.body = with_found_extremes(in, lowered.loop.body);
   if (steps.take(ScheduleStep::transpose))
     lowered.loop.body = with_turned_inputs(in, lowered.loop.body);
   if (steps.take(ScheduleStep::reduction) || steps.take(ScheduleStep::contraction))

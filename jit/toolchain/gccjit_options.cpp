@@ -29,8 +29,9 @@ void set_gccjit_options(gcc_jit_context* context, int optimization_level, bool f
       gcc_jit_context_add_command_line_option(context, std::string(option).c_str());
   };
   add(gccjit_machine_option(isa));
-  for (const char* option : {"-fwrapv", "-fno-strict-aliasing", "-fno-math-errno",
-                             "-fno-trapping-math", "-fno-tree-slp-vectorize"}) {
+  for (const char* option :
+       {"-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",
+        "-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns"}) {
     add(option);
   }
   if (fast_math) {

@@ -376,10 +376,16 @@ void Consumer::give_start(std::uint64_t row) noexcept {
     while (came < start && has(came + step)) came += step;
     return came != before;
   };
+  const auto pause = [](std::uint64_t times) {
+    for (std::uint64_t k = 0; k < times; ++k) cpu_relax();
+  };
   (void)more_came();
-  do {
-    for (std::uint64_t k = 0; k < pauses; ++k) cpu_relax();
-  } while (more_came() && came < start);
+  pause(machine.start_pauses);
+  if (!has(came + std::min(start, tuning::start_step))) return;  // submissions end, or nearly
+  while (came < start) {
+    pause(pauses);
+    if (!more_came()) return;
+  }
 }
 
 void Consumer::show(Snapshot& snapshot) const {

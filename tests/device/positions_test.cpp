@@ -53,27 +53,35 @@ TEST_P(PositionsTest, ReadsOutsideAreOfTheNearestElement) {
 TEST_P(PositionsTest, IndicesAreExactInVectors) {
   constexpr std::int64_t count = 1000, far = (std::int64_t{1} << 24) + 1;
   const Tensor x("x", f32, {count}), ramp("ramp", f32, {count}), masked("masked", f32, {count}),
-      first("first", i64, {}), last("last", i64, {}), rounded("rounded", f32, {count});
-  Index i, j, k, l, m;
+      first("first", i64, {}), last("last", i64, {}), rounded("rounded", f32, {count}),
+      wide("wide", f64, {count}), places("places", i64, {count}), wide_at("wide_at", i64, {});
+  Index i, j, k, l, m, n64, w;
   Program p("indices");
   p << (ramp(i) = cast(embed(count - 3 * i), f32) + x(i) * 0.0)
     << (rounded(m) = cast(embed(m + far), f32) + x(m) * 0.0)
     << (masked(j) = where(embed(j) < 501, x(j), -1.0))
     << (first() = minimum(where(x(k) > 700.0, embed(k), count)))
-    << (last() = maximum(where(x(l) < 300.0, embed(2 * l + 1), std::int64_t{-1})));
+    << (last() = maximum(where(x(l) < 300.0, embed(2 * l + 1), std::int64_t{-1})))
+    << (places(n64) = where(embed(n64) < 500, embed(far * 1000 - 3 * n64), std::int64_t{7}))
+    << (wide_at() = minimum(where(wide(w) > 700.0, embed(w + far * 1000), far * 2000)));
   const Routine run = Context(device).link(backend.compile(p));
-  run.context().write(x, counted(count));
+  const std::vector<float> elements = counted(count);
+  run.context().write(x, elements);
+  run.context().write(wide, std::vector<double>(elements.begin(), elements.end()));
   run.schedule();
+  const auto wide_places = run.context().read<std::int64_t>(places);
   const auto ramps = run.context().read<float>(ramp), masks = run.context().read<float>(masked),
              far_ones = run.context().read<float>(rounded);
   for (std::size_t n = 0; n < count; ++n) {
     const auto at = static_cast<std::int64_t>(n);
     ASSERT_EQ(ramps[n], static_cast<float>(count - 3 * at)) << n;
     ASSERT_EQ(far_ones[n], static_cast<float>(at + far)) << n;
+    ASSERT_EQ(wide_places[n], at < 500 ? far * 1000 - 3 * at : 7) << n;
     ASSERT_EQ(masks[n], n < 501 ? static_cast<float>(n) + 0.5F : -1.0F) << n;
   }
   EXPECT_THAT(run.context().read<std::int64_t>(first), ElementsAre(700));
   EXPECT_THAT(run.context().read<std::int64_t>(last), ElementsAre(599));
+  EXPECT_THAT(run.context().read<std::int64_t>(wide_at), ElementsAre(700 + far * 1000));
 }
 
 // J13: u64 is never negative; small types may be too small for the axis

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -139,6 +140,11 @@ TEST(KeptTest, PiecesAreReadWhereTheyComeFrom) {
        [&](auto& x) { return pad(pad(x, 1.0, {{1, 0}, {0, 0}}), 2.0, {{0, 1}, {0, 0}}) * 3; }},
       {"turn", false,
        [](auto& x) { return concatenate({slice(x, 1, {1, 24}), slice(x, 1, {0, 1})}, 1) - x; }},
+      {"halves in turn", true,
+       [](auto& x) {
+         const Node column = slice(x, 1, {0, 1});
+         return reshape(concatenate({column, column}, 1), {40}) * 2;
+       }},
       {"sums", true, [](auto& x) { return sum(exp(pad(x, 0.0, {{1, 1}, {1, 1}})), 1); }},
       {"apart", true, [](auto& x) { return pad(x, 0.5, {{0, 0, 1}, {0, 0, 0}}) * 2; }},
       {"dear", true, [&](auto& x) { return sides(pad(exp(sin(x)), 0.5, {{1, 1}, {1, 1}})); }},
@@ -153,6 +159,33 @@ TEST(KeptTest, PiecesAreReadWhereTheyComeFrom) {
     EXPECT_TRUE(same_elements(run_graph(g, {x})[0], run_graph(g, {x}, false)[0]))
         << each.name << loops;
   }
+}
+
+// J9: the place of an extreme is looked for only in blocks that have the extreme, NaN included
+TEST(KeptTest, PlacesOfExtremesAreLookedForInTheirBlocks) {
+  constexpr std::int64_t elements = 40'000;
+  const Target target{Isa::avx512, 48 << 10, 2 << 20, 32 << 20};
+  const Graph g("places"), chosen("chosen");
+  const Node x = g.parameter("x", {f32, {elements}});
+  g.finish({argmax(x, 0), argmin(x, 0)});
+  EXPECT_EQ(count(loops_of(g), "in 0..1 = where"), 2);
+  for (const std::int64_t place : {0, 8191, 8192, 20'000, 39'999}) {
+    for (const double value : {100.0, -100.0, std::nan("")}) {
+      HostArray values(ArrayType{f32, {elements}});
+      for (std::int64_t n = 0; n < elements; ++n) values.set(n, static_cast<double>(n % 50));
+      values.set(place, value);
+      GraphRun run(g, {values}, true, &target);
+      run.run();
+      EXPECT_EQ(run.result(0).values<std::int64_t>()[0], value < 50 ? 49 : place) << value;
+      EXPECT_EQ(run.result(1).values<std::int64_t>()[0], value > 0 ? (place == 0 ? 50 : 0) : place)
+          << value;
+    }
+  }
+  // Another value that may be less than a place decides: all elements are looked at.
+  const Node y = chosen.parameter("y", {f32, {elements}});
+  const Node place = chosen.iota({i64, {elements}}, 0);
+  chosen.finish({minimum(where(y == maximum(y), place, 5))});
+  EXPECT_EQ(count(loops_of(chosen), "in 0..1 = where"), 0);
 }
 
 // F7: keep() stores what would be computed where it is read, and is part of the text

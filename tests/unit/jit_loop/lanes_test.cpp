@@ -307,20 +307,20 @@ TEST(LanePlanTest, SmallElementsInMemoryAreVectors) {
 
 // J9: indices are vectors beside f32: as values, compared, and as positions of an extreme
 TEST(LanePlanTest, IndicesAreVectors) {
-  const Tensor x("x", f32, {1000}), y("y", f32, {1000}), least("least", f32, {}), at("at", i64, {}),
-      wide("wide", f64, {1000}), wide_at("wide_at", i64, {});
+  const Tensor x("x", f32, {1000}), y("y", f32, {1000}), places("places", i64, {1000}),
+      at("at", i64, {}), wide("wide", f64, {1000}), wide_at("wide_at", i64, {});
   const Index i, j, k;
   const auto loops = [](const Program& program) {
     expect_unchanged(program);
     return schedule(optimize(lower(program)), tiny_target(Isa::avx512));
   };
-  Program ramp("ramp"), masked("masked"), found("found"), in_f64("in_f64");
+  Program ramp("ramp"), masked("masked"), found("found"), in_f64("in_f64"), in_i64("in_i64");
   ramp << (y(i) = x(i) * cast(embed(3 * i + 1), f32));
   masked << (y(i) = where(embed(i) < 500, x(i), 0.0));
-  found << (least() = minimum(x(i)))
-        << (at() = minimum(where(x(j) == least(), embed(j), std::int64_t{1000})));
+  found << (at() = minimum(where(x(j) < 0.25, embed(j), std::int64_t{1000})));
   in_f64 << (wide_at() = minimum(where(wide(k) < 0.5, embed(k), std::int64_t{1000})));
-  for (const Program* each : {&ramp, &masked, &found, &in_f64}) {
+  in_i64 << (places(i) = where(embed(i) < 500, embed(2 * i), std::int64_t{7}));
+  for (const Program* each : {&ramp, &masked, &found, &in_f64, &in_i64}) {
     const Lowered made = loops(*each);
     EXPECT_FALSE(made.lanes->vectors.empty()) << print(made.loop);
   }

@@ -331,6 +331,13 @@ TEST(ScheduleTest, SumsAtTheSamePositionsAreJoined) {
   chained << (count(k) = 0) << (count(at(rows(i))) += 1) << (total(k) = 0)
           << (total(at(rows(i))) += count(at(rows(i))));
   EXPECT_EQ(occurrences(loops_of(chained), "in 0..100 {"), 2u);
+  Program again("again"), gather("gather");  // a start does not pass sums of its buffer
+  again << (count(k) = 0) << (count(at(rows(i))) += 1) << (count(k) = 0)
+        << (count(at(rows(i))) += x(i));
+  EXPECT_EQ(occurrences(loops_of(again), "in 0..100 {"), 2u);
+  const Tensor from("from", f32, {7}), y("y", f32, {100});
+  gather << (y(i) = from(at(rows(i)))) << (count(k) = 0) << (count(at(rows(i))) += 1);
+  EXPECT_EQ(occurrences(loops_of(gather), "in 0..100 {"), 2u);
 }
 
 // J9: an iteration of few statements has four vectors, one of many fewer: its code, for which
