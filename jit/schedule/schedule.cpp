@@ -164,6 +164,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   if (steps.take(ScheduleStep::parallel))
     lowered.loop.body = mark_parallel(lowered.loop, target.profile.part_bytes);
   const auto lanes = std::make_shared<const LanePlan>(plan_lanes(lowered.loop, target));
+  if (has_half(target)) lowered.loop.body = with_plain_loads(lowered.loop.body, lanes->vectors);
   if (steps.take(ScheduleStep::stream)) stream_outputs(lowered, target, *lanes);
   lowered.lanes = lanes;
   lowered.verified = verified_after("schedule", lowered.loop, lowered.verified);

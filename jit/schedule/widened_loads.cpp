@@ -50,4 +50,22 @@ Block with_widened_loads(const Block& body) {
   return result;
 }
 
+Block with_plain_loads(const Block& body, const std::set<VarId>& vectors) {
+  Block result;
+  for (const StmtPtr& stmt : body) {
+    const bool is_vector = stmt->kind == StmtKind::loop && vectors.contains(stmt->var);
+    StmtPtr made = stmt;
+    if (stmt->value) {
+      ValuePtr value = rebuild(stmt->value, [](ValuePtr v) {
+        return is_bool_load(*v) ? ValuePtr(v->args[0]->args[0]) : v;
+      });
+      if (value != stmt->value) made = with_value(*made, std::move(value));
+    }
+    if (!stmt->body.empty() && !is_vector)
+      made = with_body(*made, with_plain_loads(stmt->body, vectors));
+    result.push_back(std::move(made));
+  }
+  return result;
+}
+
 }  // namespace heddle::jit

@@ -231,6 +231,14 @@ V other_op(Op op, const Args& v) {
   const V a = v[0];
   const V b = v[1];
   const bool floating = is_floating(a.type);
+  // Of bools without an order: GCC 12 takes true for -1 where comparisons become vectors.
+  if (a.type == DType::bool_) {
+    const auto not_a = [&] { return a == like(a, 0); };
+    if (op == Op::max) return a | b;
+    if (op == Op::min) return a & b;
+    if (op == Op::lt) return not_a() & b;
+    if (op == Op::le) return not_a() | b;
+  }
   switch (op) {
     case Op::max:
       return floating ? select(is_nan(a), a, larger(b, a)) : select(b < a, a, b);

@@ -78,6 +78,51 @@ kernel {{
   }
 }
 
+TEST_P(WorkaroundsTest, ConditionsOfBoolsAreNoVectors) {
+  // J3: with AVX-512, GCC 12.2 loads by wrong masks, and orders true before false
+  const auto module = loaded(*make()->compile(unit_from("bools", R"(buffer t0 input bool[42,10]
+buffer t1 input bool[42,10]
+buffer t2 input f32[42,10]
+buffer t3 output f32[42,10]
+buffer t4 output f32[42,10]
+buffer t5 output f32[42,10]
+kernel {
+  for i0 in 0..42 {
+    for i1 in 0..10 {
+      t3[i0, i1] = where.f32(or.bool(t0[i0, i1], t1[i0, i1]), where.f32(t1[i0, i1], 1:f32, 0:f32), t2[i0, i1])
+    }
+  }
+  for i2 in 0..42 {
+    for i3 in 0..10 {
+      t4[i2, i3] = where.f32(max.bool(t0[i2, i3], t1[i2, i3]), where.f32(t1[i2, i3], 1:f32, 0:f32), t2[i2, i3])
+    }
+  }
+  for i4 in 0..42 {
+    for i5 in 0..10 {
+      t5[i4, i5] = where.f32(lt.bool(t0[i4, i5], t1[i4, i5]), t2[i4, i5], f32(le.bool(t0[i4, i5], t1[i4, i5])))
+    }
+  }
+}
+)")));
+  std::vector<std::uint8_t> a, b;
+  std::vector<float> x, chosen, ordered;
+  for (int k = 0; k < 420; ++k) {
+    a.push_back(k % 3 == 0 ? 1 : 0);
+    b.push_back(k % 5 < 2 ? 1 : 0);
+    x.push_back(12.5F + static_cast<float>(k));
+    chosen.push_back(a[k] + b[k] > 0 ? static_cast<float>(b[k]) : x[k]);
+    ordered.push_back(a[k] < b[k] ? x[k] : static_cast<float>(a[k] <= b[k]));
+  }
+  Call call;
+  const std::vector<float> none(420);
+  call.buffers = {bytes_of(a),    bytes_of(b),    bytes_of(x),
+                  bytes_of(none), bytes_of(none), bytes_of(none)};
+  call.run(module->host_function(0));
+  EXPECT_EQ(elements_of<float>(call.buffers[3]), chosen);
+  EXPECT_EQ(elements_of<float>(call.buffers[4]), chosen);
+  EXPECT_EQ(elements_of<float>(call.buffers[5]), ordered);
+}
+
 TEST_P(WorkaroundsTest, NegatedSumsKeepTheSignOfZero) {
   // J3: of -(a b + c) GCC 12 makes -(a b) - c, which is 0 where that is -0
   const auto module = loaded(*make()->compile(unit_from("negated", R"(buffer t0 input f32[3]
