@@ -89,17 +89,20 @@ buffer t5 output f32[42,10]
 kernel {
   for i0 in 0..42 {
     for i1 in 0..10 {
-      t3[i0, i1] = where.f32(or.bool(t0[i0, i1], t1[i0, i1]), where.f32(t1[i0, i1], 1:f32, 0:f32), t2[i0, i1])
+      t3[i0, i1] = where.f32(or.bool(t0[i0, i1], t1[i0, i1]),
+                             where.f32(t1[i0, i1], 1:f32, 0:f32), t2[i0, i1])
     }
   }
   for i2 in 0..42 {
     for i3 in 0..10 {
-      t4[i2, i3] = where.f32(max.bool(t0[i2, i3], t1[i2, i3]), where.f32(t1[i2, i3], 1:f32, 0:f32), t2[i2, i3])
+      t4[i2, i3] = where.f32(max.bool(t0[i2, i3], t1[i2, i3]),
+                             where.f32(t1[i2, i3], 1:f32, 0:f32), t2[i2, i3])
     }
   }
   for i4 in 0..42 {
     for i5 in 0..10 {
-      t5[i4, i5] = where.f32(lt.bool(t0[i4, i5], t1[i4, i5]), t2[i4, i5], f32(le.bool(t0[i4, i5], t1[i4, i5])))
+      t5[i4, i5] = where.f32(lt.bool(t0[i4, i5], t1[i4, i5]), t2[i4, i5],
+                             f32(le.bool(t0[i4, i5], t1[i4, i5])))
     }
   }
 }
