@@ -9,11 +9,7 @@
 
 namespace heddle::jit {
 
-inline constexpr std::string_view c_prelude =
-    R"(#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)
-#pragma GCC optimize("no-tree-loop-if-convert", "no-tree-loop-distribute-patterns")
-#endif
-typedef _Bool bool;
+inline constexpr std::string_view c_prelude = R"(typedef _Bool bool;
 typedef __UINT8_TYPE__ u8;
 typedef __INT8_TYPE__ i8;
 typedef __UINT16_TYPE__ u16;

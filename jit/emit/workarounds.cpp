@@ -195,6 +195,19 @@ bool leaves_sum(const Value& sum, std::size_t k, TermFacts constants) {
   return sum.op == Op::sub && k == 1 && (constants & plus_zero) != 0;
 }
 
+/// True for a loop that GCC unrolls completely, not made vectors of, whose values have conditions.
+bool is_short_choice(const Stmt& stmt, const LanePlan& plan) {
+  constexpr std::int64_t unrolled_max = 16;  // max-completely-peel-times
+  if (stmt.kind != StmtKind::loop || plan.vectors.contains(stmt.var) ||
+      stmt.to - stmt.from > unrolled_max)
+    return false;
+  bool found = false;
+  walk_values(stmt.body, [&](const Value& v) {
+    found = found || (v.kind == ValueKind::op && (v.op == Op::where || v.dtype == DType::bool_));
+  });
+  return found;
+}
+
 }  // namespace
 
 bool subtracts_unsigned_zero(const Value& value) noexcept {
@@ -330,6 +343,13 @@ ScalarLoops::ScalarLoops(const Loop& loop, const LanePlan& plan) {
       return binds_variable(*inner) || inner->kind == StmtKind::zero;
     });
     if (guard.ends_with_asm) guard.hidden_stores.clear();
+  });
+  walk(loop.body, [&](const Stmt& stmt) {
+    if (stmt.kind != StmtKind::loop || plan.vectors.contains(stmt.var) ||
+        std::ranges::none_of(stmt.body,
+                             [&](const StmtPtr& inner) { return is_short_choice(*inner, plan); }))
+      return;
+    guards_[stmt.var] = {true, {}};
   });
 }
 

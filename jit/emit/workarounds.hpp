@@ -60,6 +60,9 @@ class HiddenTerms {
 /// (tree-vect-data-refs.cc), and so moves a load ahead of the store of an earlier iteration that
 /// may write the loaded element ("dependence distance negative"). Also found in 11.3; schedules
 /// make vectors of loops whose iterations are known to be independent.
+///
+/// Nor does GCC make vectors of loops around a loop of at most 16 iterations with conditions: once
+/// GCC 12.2 has unrolled the inner loop, some masks of its vectors are wrong with AVX-512.
 class ScalarLoops {
  public:
   ScalarLoops(const Loop& loop, const LanePlan& plan);

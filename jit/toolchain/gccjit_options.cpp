@@ -34,7 +34,6 @@ void set_gccjit_options(gcc_jit_context* context, int optimization_level, bool f
         "-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns"}) {
     add(option);
   }
-  if (isa >= Isa::avx512) add("-fno-tree-loop-if-convert");
   if (fast_math) {
     for (const char* option :
          {"-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-ffp-contract=fast"}) {
