@@ -45,8 +45,8 @@ struct SchedulerProfile {
   /// submitters, lets the submitters get ahead: otherwise the worker would take away each slot
   /// while the slot is written.
   std::uint32_t row_min = 16, close_behind = 32;
-  /// The worker then pauses until `start_tasks` tasks are queued (more after a long row), and at
-  /// most as long as 16 tasks come within `start_pauses` pauses of the processor (0.6 to 2 us).
+  /// The worker then pauses until `start_tasks` tasks are queued (more after a long row), as long
+  /// as at least 2 tasks come within `start_pauses` pauses of the processor (0.5 to 2 us).
   std::uint32_t start_tasks = 64, start_pauses = 48;
   /// How long a thread without work looks for work before it sleeps. Best about the time of a wake:
   /// the thread then loses at most a factor of two against sleeping at once, and against never

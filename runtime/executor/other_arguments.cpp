@@ -105,6 +105,7 @@ void VariableSnapshot::read(OtherArguments& others) {
   for (VariableState* const variable : graph_.locked) {
     Seen& seen = seen_.emplace_back(variable);
     seen.lock = variable->lock();
+    variable->mutex.claim();
     static_cast<void>(variable->recall());
     seen.changes = variable->changes;
     seen.looks = variable->looks;
@@ -131,9 +132,9 @@ void VariableSnapshot::drop(OtherArguments& others) const noexcept {
 }
 
 bool VariableSnapshot::hold() noexcept {
-  for (Seen& each : seen_) each.lock = each.variable->mutex.lock_or_fork();
+  for (Seen& each : seen_) each.lock = std::unique_lock(each.variable->mutex);
   const bool same = std::ranges::all_of(seen_, [](const Seen& each) {
-    return each.lock.owns_lock() && each.variable->changes == each.changes &&
+    return !each.variable->mutex.is_torn() && each.variable->changes == each.changes &&
            (!each.donated || each.variable->looks == each.looks);
   });
   if (!same) unlock();

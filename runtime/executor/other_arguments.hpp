@@ -64,8 +64,8 @@ class VariableSnapshot {
     explicit Seen(VariableState* of) noexcept : variable(of) {}
     VariableState* variable;
     std::uint64_t changes = 0, looks = 0;
-    bool donated = false;                 ///< some arrays of the variable are donated
-    std::unique_lock<std::mutex> lock{};  ///< held while the device accepts the call
+    bool donated = false;                         ///< some arrays of the variable are donated
+    std::unique_lock<sched::BiasedMutex> lock{};  ///< held while the device accepts the call
   };
   const CompiledGraph& graph_;
   boost::container::small_vector<Seen, 2> seen_;  // as CompiledGraph::locked

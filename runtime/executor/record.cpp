@@ -43,7 +43,7 @@ bool run_small(void* callable, Status& failure) {
   for (std::uint32_t k = 0; k < small.num_buffers; ++k)
     buffers[k] = {call.data[k], small.buffers[k].bytes};
   site.execution->count_launches(1);
-  failure = run_single(*site.execution, site.loaded, {buffers, small.num_buffers}, {});
+  failure = run_single(*site.execution, site.loaded, buffers, {});
   if (failure.ok()) {
     destroy_small(callable);
   } else {

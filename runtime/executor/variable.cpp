@@ -21,9 +21,10 @@ std::string VariableState::path(std::size_t leaf) const {
   return inside.empty() ? name : fmt::format("{}/{}", name, inside);
 }
 
-std::unique_lock<std::mutex> VariableState::lock() {
-  auto lock = mutex.lock_or_fork();
-  if (lock.owns_lock()) return lock;
+std::unique_lock<sched::BiasedMutex> VariableState::lock() {
+  std::unique_lock lock(mutex);
+  if (!mutex.is_torn()) [[likely]]
+    return lock;
   throw Error(
       ErrorCode::unavailable,
       fmt::format("variable '{}': forked: a thread of the parent was at it when the process "

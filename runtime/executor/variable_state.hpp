@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "heddle/variable.hpp"
-#include "scheduler/threads/object_mutex.hpp"
+#include "scheduler/threads/biased_mutex.hpp"
 
 namespace heddle::rt {
 
@@ -28,10 +28,10 @@ class VariableState {
   const TreeDef structure;
   std::vector<ArrayType> types;  // constant
 
-  /// Locks `mutex`; the holder must not wait. Throws unavailable in a forked child, where a thread
-  /// of the parent may hold the lock.
-  [[nodiscard]] std::unique_lock<std::mutex> lock();
-  sched::ObjectMutex mutex;  // guards the members below
+  /// Locks `mutex`; the holder must not wait. Throws unavailable in a forked child if a thread of
+  /// the parent held the lock.
+  [[nodiscard]] std::unique_lock<sched::BiasedMutex> lock();
+  sched::BiasedMutex mutex;  // guards the members below; biased to the first thread that calls
   /// Installs new arrays; the old arrays come back in `leaves`.
   void set(std::vector<Array>& leaves);
   /// Where accepted updates did not run, the memory of the current arrays holds the values from

@@ -79,9 +79,7 @@ class Tables {
     return kernels_.data() + kernel.first_buffer;
   }
   /// The buffers of a single kernel.
-  [[nodiscard]] std::span<const heddle_kernel_buffer> of_single() const noexcept {
-    return kernels_;
-  }
+  [[nodiscard]] const heddle_kernel_buffer* of_single() const noexcept { return kernels_.data(); }
   /// Start of the scratch private to helpers; null: helpers need none.
   std::byte* helpers = nullptr;
 

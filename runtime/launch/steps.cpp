@@ -55,11 +55,10 @@ bool host_takes_part(const Loaded& loaded, const RunInputs& inputs) {
   return inputs.trace || loaded.calls_host;
 }
 
-Status run_single(Execution& execution, const Loaded& loaded,
-                  std::span<const heddle_kernel_buffer> buffers,
+Status run_single(Execution& execution, const Loaded& loaded, const heddle_kernel_buffer* buffers,
                   std::span<const std::int64_t> statics) {
   const SingleKernel& kernel = *loaded.single;
-  heddle_kernel_args args = arguments_of(buffers, statics);
+  heddle_kernel_args args = arguments_of({buffers, loaded.num_buffers}, statics);
   heddle_kernel_status said{};
   args.status = &said;
   Status status;
@@ -68,7 +67,9 @@ Status run_single(Execution& execution, const Loaded& loaded,
   } else {
     status = execution.queue->queue().launch(*kernel.module, kernel.index, args);
   }
-  return said.code == 0 ? status : what_it_said(execution, loaded.code, said, std::move(status));
+  if (said.code != 0) [[unlikely]]
+    status = what_it_said(execution, loaded.code, said, std::move(status));
+  return status;
 }
 
 Run::Run(Execution& execution, const Loaded& loaded, const Tables& tables, const RunInputs& inputs,

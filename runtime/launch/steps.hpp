@@ -25,9 +25,9 @@ struct RunInputs {
 /// True if host code runs in the task: a step that calls the host, or a trace.
 [[nodiscard]] bool host_takes_part(const Loaded& loaded, const RunInputs& inputs);
 
-/// Runs code that is a single kernel, with the given memory.
+/// Runs code that is a single kernel. `buffers`: Tables::of_single().
 [[nodiscard]] Status run_single(Execution& execution, const Loaded& loaded,
-                                std::span<const heddle_kernel_buffer> buffers,
+                                const heddle_kernel_buffer* buffers,
                                 std::span<const std::int64_t> statics);
 
 /// One run of a routine, or of an executor's code. Outlives the run's kernels.

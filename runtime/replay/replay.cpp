@@ -44,10 +44,10 @@ class Plan : public std::enable_shared_from_this<Plan> {
  public:
   struct Step {
     std::shared_ptr<const Linked> linked;  ///< null: a copy
+    std::size_t first_static, num_statics;
     std::shared_ptr<const MergeRead> merge;
     std::shared_ptr<const Memory> merged;
     Move move;
-    std::size_t first_static, num_statics;
     std::string what;
   };
 
@@ -57,8 +57,8 @@ class Plan : public std::enable_shared_from_this<Plan> {
   void add(const Recorded& call, std::vector<std::size_t> open) {
     const std::size_t statics =
         call.linked ? Inside::of(call.linked->code)->signature().statics.size() : 0;
-    steps_.push_back({call.linked, call.merge, call.merged, call.move.value_or(Move()),
-                      num_statics_, statics, call.what});
+    steps_.push_back({call.linked, num_statics_, statics, call.merge, call.merged,
+                      call.move.value_or(Move()), call.what});
     bound_.push_back({call.statics, std::move(open)});
     num_statics_ += statics;
     if (call.linked) ++num_launches_;

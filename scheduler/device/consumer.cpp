@@ -355,9 +355,9 @@ void Consumer::work() noexcept {
 /// Tasks end as fast as they come: a worker close behind its producers takes each slot's line away
 /// during the write, and both sides slow down to the rate of cache-line transfers. After a row of
 /// `row` tasks, the worker therefore pauses and gives the producers a start. A long row gets a long
-/// start: a worker faster than its producers is close behind again after a few times the start. The
-/// worker looks at few slots, and seldom at those about to be written; it stops once tasks come so
-/// slowly that transfers of lines cost little.
+/// start: a worker faster than its producers is close behind again after a few times the start. A
+/// first pause shows how fast tasks come. The worker stops if they come so slowly that transfers of
+/// lines cost little, and otherwise looks when the next step of the start should be there.
 void Consumer::give_start(std::uint64_t row) noexcept {
   const SchedulerProfile& machine = device_.profile;
   const std::uint64_t most = std::max<std::uint64_t>(1, lane_.capacity() / 2);
@@ -367,24 +367,20 @@ void Consumer::give_start(std::uint64_t row) noexcept {
       std::max<std::uint64_t>(std::min(row / tuning::row_per_start, tuning::start_max),
                               machine.start_tasks),
       1, most);
-  const std::uint64_t step =
-      std::min(std::max(start / tuning::looks_per_start, tuning::start_step), start);
-  const std::uint64_t pauses = machine.start_pauses * step / tuning::start_step;
-  std::uint64_t came = 0;
-  const auto more_came = [&] {
-    const std::uint64_t before = came;
-    while (came < start && has(came + step)) came += step;
-    return came != before;
-  };
   const auto pause = [](std::uint64_t times) {
     for (std::uint64_t k = 0; k < times; ++k) cpu_relax();
   };
-  (void)more_came();
   pause(machine.start_pauses);
-  if (!has(came + std::min(start, tuning::start_step))) return;  // submissions end, or nearly
+  std::uint64_t came = 0;  // a lower bound, at least half
+  for (std::uint64_t tasks = 1; tasks <= start && has(tasks); tasks *= 2) came = tasks;
+  if (came < tuning::start_came_min) return;
+  const std::uint64_t step = std::max(start / tuning::looks_per_start, tuning::start_step);
+  const std::uint64_t pauses = machine.start_pauses * step / came;
   while (came < start) {
     pause(pauses);
-    if (!more_came()) return;
+    const std::uint64_t before = came;
+    while (came < start && has(std::min(came + step, start))) came += step;
+    if (came == before) return;  // submissions end
   }
 }
 
