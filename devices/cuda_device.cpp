@@ -13,7 +13,8 @@ namespace {
 
 class CudaDevice final : public PhysicalDevice {
  public:
-  explicit CudaDevice(const std::shared_ptr<Gpu>& gpu) : gpu_(gpu), ends_(Ends::make(gpu)) {
+  CudaDevice(const std::shared_ptr<Gpu>& gpu, bool check_each)
+      : gpu_(gpu), ends_(Ends::make(gpu, check_each)) {
     properties_.name = gpu->name();
     properties_.memory_space = reinterpret_cast<std::uintptr_t>(gpu.get());
     properties_.bytes_total = gpu->bytes();
@@ -59,9 +60,9 @@ int cuda_capability(const cuda::Driver& driver, int ordinal) noexcept {
 }
 
 std::shared_ptr<PhysicalDevice> make_cuda_device(std::shared_ptr<const cuda::Driver> driver,
-                                                 int ordinal, Status* why) {
+                                                 int ordinal, Status* why, bool check_each) {
   const auto gpu = cuda::Gpu::open(std::move(driver), ordinal, why);
-  return gpu ? std::make_shared<cuda::CudaDevice>(gpu) : nullptr;
+  return gpu ? std::make_shared<cuda::CudaDevice>(gpu, check_each) : nullptr;
 }
 
 }  // namespace heddle::dev

@@ -16,9 +16,10 @@ namespace heddle::dev {
 
 /// GPU `ordinal` of the driver. Null on failure, with the error in `why`: invalid_argument if there
 /// is no such GPU, unavailable if the GPU has no memory pools, device_failed or exhausted with the
-/// driver's message.
+/// driver's message. `check_each`: the GPU runs one kernel at a time, launch() waits for its end,
+/// and an error that ends the GPU names the kernel that caused it.
 [[nodiscard]] std::shared_ptr<PhysicalDevice> make_cuda_device(
-    std::shared_ptr<const cuda::Driver> driver, int ordinal, Status* why);
+    std::shared_ptr<const cuda::Driver> driver, int ordinal, Status* why, bool check_each = false);
 
 /// The compute capability of a GPU of the driver: 90 for 9.0; 0 if the driver does not report one.
 [[nodiscard]] int cuda_capability(const cuda::Driver& driver, int ordinal) noexcept;

@@ -20,10 +20,11 @@ constexpr std::size_t cells_per_block = 256;
 
 }  // namespace
 
-Ends::Ends(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)), thread_([this] { run(); }) {}
+Ends::Ends(std::shared_ptr<Gpu> gpu, bool check_each)
+    : gpu_(std::move(gpu)), check_each_(check_each), thread_([this] { run(); }) {}
 
-std::shared_ptr<Ends> Ends::make(std::shared_ptr<Gpu> gpu) {
-  return {new Ends(std::move(gpu)), &Ends::destroy};
+std::shared_ptr<Ends> Ends::make(std::shared_ptr<Gpu> gpu, bool check_each) {
+  return {new Ends(std::move(gpu), check_each), &Ends::destroy};
 }
 
 void Ends::destroy(Ends* ends) noexcept {
@@ -175,8 +176,10 @@ void Ends::tell(const std::shared_ptr<Line>& line, std::uint64_t number, Status 
 }
 
 /// Makes the error of a lost GPU, on which every later driver call returns the same result. Names
-/// the oldest kernel that has not ended.
+/// the kernel that is checked, else the oldest kernel that has not ended.
 Status Ends::lost_by(Result result) noexcept {
+  Status cause = gpu_->status(result, "cuEventQuery", "looking for what ended");
+  if (checked_ != nullptr) return lost_in(*checked_, "the kernel that failed is", std::move(cause));
   const Launched* oldest = nullptr;
   for (const auto& line : lines_) {
     for (const Line::Mark& mark : line->marks) {
@@ -184,27 +187,49 @@ Status Ends::lost_by(Result result) noexcept {
         if (oldest == nullptr || each.number < oldest->number) oldest = &each;
     }
   }
-  Status cause = gpu_->status(result, "cuEventQuery", "looking for what ended");
   if (oldest == nullptr) return cause;
+  return lost_in(*oldest, "the oldest kernel there that has not ended is", std::move(cause));
+}
+
+Status Ends::lost_in(const Launched& kernel, const char* which, Status cause) noexcept {
   return Status(
       ErrorCode::device_failed,
       [&] {
-        return fmt::format(
-            "{} failed; the oldest kernel there that has not ended is '{}', launch {}",
-            gpu_->name(), *oldest->name, oldest->number);
+        return fmt::format("{} failed; {} '{}', launch {}", gpu_->name(), which, *kernel.name,
+                           kernel.number);
       },
       std::move(cause));
 }
 
-void Ends::pass_stops_on(const Line::Mark& mark) noexcept {
-  for (const Launched& each : mark.launched) {
-    if (each.stop == nullptr) continue;
-    const std::atomic_ref asked(const_cast<std::uint32_t&>(*each.stop));
-    const std::atomic_ref told(each.cell->stop);
-    // relaxed, both: pairs with the host's store and the kernel's load of the stop words, which
-    // carry no other data; output of a stopped kernel is incomplete.
-    told.store(asked.load(std::memory_order_relaxed), std::memory_order_relaxed);
+Status Ends::check(Stream stream, const Launched& launched) noexcept {
+  if (!check_each_) return {};
+  Lock lock(mutex_);
+  if (!lost_.ok()) return lost_;
+  Event event = nullptr;
+  if (Status s = take_event(&event); !s.ok()) return s;
+  checked_ = &launched;
+  Result result = gpu_->driver().event_record(event, stream);
+  if (result == success) result = not_ready;
+  while (result == not_ready && lost_.ok()) {
+    pass_stop_on(launched);
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
+    result = gpu_->driver().event_query(event);
   }
+  if (result != success && lost_.ok()) lost_ = lost_by(result);
+  checked_ = nullptr;
+  events_.push_back(event);
+  return lost_;
+}
+
+void Ends::pass_stop_on(const Launched& launched) noexcept {
+  if (launched.stop == nullptr) return;
+  const std::atomic_ref asked(const_cast<std::uint32_t&>(*launched.stop));
+  const std::atomic_ref told(launched.cell->stop);
+  // relaxed, both: pairs with the host's store and the kernel's load of the stop words, which carry
+  // no other data; output of a stopped kernel is incomplete.
+  told.store(asked.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 bool Ends::look_at(const std::shared_ptr<Line>& line, Lock& lock) noexcept {
@@ -220,7 +245,7 @@ bool Ends::look_at(const std::shared_ptr<Line>& line, Lock& lock) noexcept {
     number = first.number;
     pop_first(*line);
   }
-  if (!line->marks.empty()) pass_stops_on(line->marks.front());
+  if (!line->marks.empty()) std::ranges::for_each(line->marks.front().launched, pass_stop_on);
   if (number == 0) return false;
   tell(line, number, lost_, lock);
   return true;

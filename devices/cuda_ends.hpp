@@ -51,8 +51,9 @@ struct Line {
 
 class Ends {
  public:
-  /// The last handle may be released on the thread of Ends itself.
-  [[nodiscard]] static std::shared_ptr<Ends> make(std::shared_ptr<Gpu> gpu);
+  /// The last handle may be released on the thread of Ends itself. `check_each`: one kernel runs at
+  /// a time, and an error names the kernel that caused it.
+  [[nodiscard]] static std::shared_ptr<Ends> make(std::shared_ptr<Gpu> gpu, bool check_each);
   Ends(const Ends&) = delete;
   Ends& operator=(const Ends&) = delete;
 
@@ -75,10 +76,17 @@ class Ends {
     // relaxed: pairs with itself; a count that orders no memory.
     return launches_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
+  /// Where each kernel is checked: a lock around its launch and check(). Else no lock.
+  [[nodiscard]] std::unique_lock<std::mutex> alone() noexcept {
+    return check_each_ ? std::unique_lock(alone_) : std::unique_lock<std::mutex>();
+  }
+  /// Where each kernel is checked: waits for the end of the kernel just launched, and returns the
+  /// error that it caused. Else does nothing.
+  [[nodiscard]] Status check(Stream stream, const Launched& launched) noexcept;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  explicit Ends(std::shared_ptr<Gpu> gpu);
+  Ends(std::shared_ptr<Gpu> gpu, bool check_each);
   ~Ends();
   static void destroy(Ends* ends) noexcept;
   void run() noexcept;
@@ -89,18 +97,22 @@ class Ends {
   void tell(const std::shared_ptr<Line>& line, std::uint64_t number, Status status,
             Lock& lock) noexcept;
   void pop_first(Line& line) noexcept;
-  static void pass_stops_on(const Line::Mark& mark) noexcept;
+  static void pass_stop_on(const Launched& launched) noexcept;
   [[nodiscard]] Status lost_by(Result result) noexcept;
+  [[nodiscard]] Status lost_in(const Launched& kernel, const char* which, Status cause) noexcept;
   /// Called with the lock held: an unused event.
   [[nodiscard]] Status take_event(Event* event) noexcept;
 
   const std::shared_ptr<Gpu> gpu_;
+  const bool check_each_;
+  std::mutex alone_;  // held while a kernel is launched and checked
   std::atomic<std::uint64_t> launches_{0};
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Line>> lines_;
   std::shared_ptr<Line> told_now_;
-  std::vector<Event> events_;  // unused
+  const Launched* checked_ = nullptr;  // the kernel that check() waits for
+  std::vector<Event> events_;          // unused
   std::size_t num_events_ = 0;
   std::vector<KernelCell*> blocks_;  // blocks of cells, as allocated
   std::vector<KernelCell*> cells_;   // unused by any queue; has room for every cell

@@ -155,6 +155,7 @@ Status CudaQueue::launch(const Module& module, std::size_t number,
   void* extra[] = {launch_buffer, words_.data(), launch_buffer_bytes, &bytes, launch_end};
   const auto& [groups, threads] = kernel.shape;
   const Gpu::Current current(gpu());
+  const auto alone = ends_->alone();
   Status s = gpu().status(
       gpu().driver().launch(kernel.function, groups[0], groups[1], groups[2], threads[0],
                             threads[1], threads[2], 0, stream_, nullptr, extra),
@@ -165,7 +166,7 @@ Status CudaQueue::launch(const Module& module, std::size_t number,
   }
   cells_.pop_back();
   launched_.back().number = ends_->next_launch();
-  return {};
+  return ends_->check(stream_, launched_.back());
 }
 
 }  // namespace

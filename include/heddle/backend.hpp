@@ -117,6 +117,11 @@ struct BackendOptions {
   /// The CUDA driver and its compiler NVRTC, as names or paths for the dynamic loader. Unset:
   /// HEDDLE_CUDA_DRIVER, else libcuda.so.1; HEDDLE_NVRTC, else the toolkit's NVRTC.
   std::optional<std::string> cuda_driver{}, nvrtc{};
+  /// For finding faults: true: a GPU runs one kernel at a time, the device's thread waits for each
+  /// kernel, and the error of a kernel that ends the GPU (for example an illegal address) names
+  /// that kernel. Else such an error names the oldest kernel that has not ended. Unset:
+  /// HEDDLE_CUDA_CHECK, else false.
+  std::optional<bool> cuda_check_each{};
   /// A time limit for heddle's stages and the compiler together, per program, or per unit of up to
   /// four programs of a batch. Postponed code has 60 s when it is linked.
   std::optional<std::chrono::milliseconds> compile_timeout{};

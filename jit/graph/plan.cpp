@@ -6,11 +6,15 @@
 #include <set>
 #include <utility>
 
+#include "jit/vector/value_cost.hpp"
+
 namespace heddle::jit {
 namespace {
 
-/// The largest depth of operations in one expression, layout operations included.
-constexpr int depth_max = 48;
+/// The most steps of operations that follow one another in one expression. The steps of chains are
+/// those that a compiler gets at once; recursions go no deeper than half as many.
+constexpr int steps_max = 512;
+constexpr int least_steps = 2, layout_steps = 8;
 
 /// At most this many statements read their parts of one array in place.
 constexpr std::size_t readers_max = 8;
@@ -48,7 +52,7 @@ class KeepPlanner {
       if (live_[id]) decide(id);
     }
     keep_steps();
-    bound_depth();
+    bound_steps();
     return std::move(kept_);
   }
 
@@ -158,13 +162,26 @@ class KeepPlanner {
     }
   }
 
-  void bound_depth() {
-    std::vector<int> depth(live_.size(), 0);
+  /// The steps of a pointwise node alone.
+  [[nodiscard]] int own_steps(const GraphNode& node) const {
+    const bool casts = node.kind == NodeKind::cast;
+    if (!casts && node.kind != NodeKind::element) return layout_steps;
+    std::vector<ValuePtr> args;
+    for (const NodeId arg : node.args) args.push_back(make_local(0, graph_.type(arg).dtype));
+    const ValuePtr value =
+        casts ? make_cast(args[0], node.type.dtype) : make_op(node.op, std::move(args));
+    return std::max(least_steps, own_cost(*value));
+  }
+
+  void bound_steps() {
+    std::vector<int> steps(live_.size(), 0);
     for (NodeId id = 0; id < live_.size(); ++id) {
-      if (!live_[id] || !is_pointwise(graph_.node(id).kind)) continue;
-      for (const NodeId arg : graph_.node(id).args)
-        depth[id] = std::max(depth[id], in_memory(arg) ? 1 : depth[arg] + 1);
-      if (depth[id] > depth_max) kept_[id] = Keeping::memory;
+      const GraphNode& node = graph_.node(id);
+      if (!live_[id] || !is_pointwise(node.kind)) continue;
+      for (const NodeId arg : node.args)
+        steps[id] = std::max(steps[id], in_memory(arg) ? 0 : steps[arg]);
+      steps[id] += own_steps(node);
+      if (steps[id] > steps_max) kept_[id] = Keeping::memory;
     }
   }
 

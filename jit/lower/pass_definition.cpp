@@ -37,7 +37,9 @@ struct Refused {
 [[noreturn]] void read_early() { throw Refused{"7: it is read before its last assignment"}; }
 [[noreturn]] void no_setter() { throw Refused{"8: no statement assigns it"}; }
 [[noreturn]] void computed_position() {
-  throw Refused{"11: a statement that assigns it reads or writes at computed positions"};
+  throw Refused{
+      "11: a statement that assigns it reads or writes at computed positions, and its reader is no "
+      "scatter of single elements"};
 }
 [[noreturn]] void loose_static() {
   throw Refused{
@@ -156,7 +158,9 @@ class DefinitionFinder {
     check_locals(position, axes);
     result.body = strip({top}, axes);
     // The first part starts the element: no inner loop of it may omit the start or repeat it.
-    const bool starts = result.body.back().get() == &store;
+    const Stmt* last = result.body.back().get();
+    while (last->kind == StmtKind::at) last = last->body.back().get();
+    const bool starts = last == &store;
     if (first && !starts) partial();
     return result;
   }
@@ -164,13 +168,27 @@ class DefinitionFinder {
   const Stmt& only_store(const StmtPtr& top) const {
     const Stmt* store = nullptr;
     walk(Block{top}, [&](const Stmt& s) {
-      if (s.kind == StmtKind::at) computed_position();
+      // Beside other work, a read at a computed position is no vector code; a scatter of single
+      // elements is none.
+      if (s.kind == StmtKind::at && !(s.nearest && a_scatter_reads_once())) computed_position();
       if (!is_write(s)) return;
       if (s.buffer != buffer_) writes_others();
       if (store != nullptr || s.kind == StmtKind::zero) partial();
       store = &s;
     });
     return *store;
+  }
+
+  bool a_scatter_reads_once() const {
+    const KernelUses::Reads& readers = uses_.readers(buffer_);
+    if (readers.size() != 1 || readers.begin()->second != 1) return false;
+    bool scatters = false, rows = false;
+    walk(Block{uses_[readers.begin()->first]}, [&](const Stmt& s) {
+      if (s.kind != StmtKind::at || s.nearest) return;
+      scatters = true;
+      walk(s.body, [&](const Stmt& inner) { rows |= inner.kind == StmtKind::loop; });
+    });
+    return scatters && !rows;
   }
 
   /// The loop variable per axis: plain and distinct, covering the whole axis.
@@ -231,12 +249,12 @@ class DefinitionFinder {
   static Block strip(const Block& block, const std::set<VarId>& axes) {
     Block result;
     for (const StmtPtr& stmt : block) {
-      if (stmt->kind != StmtKind::loop) {
+      if (!binds_variable(*stmt)) {
         result.push_back(stmt);
         continue;
       }
       Block body = strip(stmt->body, axes);
-      if (axes.contains(stmt->var)) {
+      if (stmt->kind == StmtKind::loop && axes.contains(stmt->var)) {
         result.insert(result.end(), body.begin(), body.end());
       } else {
         result.push_back(with_body(*stmt, std::move(body)));

@@ -184,7 +184,10 @@ class Inliner {
       if (at == subscripts) return local;
     }
     ValuePtr local = make_local(next_.local++, dtype);
-    bool first = true;
+    // The local outlives a computed position of its first part.
+    bool first = definition_.parts[0].body.back()->kind != StmtKind::at;
+    if (!first)
+      before.push_back(make_declare(local->local, make_constant(convert(Scalar{}, dtype))));
     for (const DefinitionPart& part : definition_.parts) {
       Substitution by;
       for (std::size_t axis = 0; axis < part.axes.size(); ++axis) {
@@ -204,7 +207,7 @@ class Inliner {
 
   /// The statement with the tensor's element held in `local`.
   StmtPtr in_local(const StmtPtr& stmt, const ValuePtr& local, bool declares) const {
-    if (stmt->kind == StmtKind::loop) {
+    if (binds_variable(*stmt)) {
       Block body;
       for (const StmtPtr& inner : stmt->body) body.push_back(in_local(inner, local, declares));
       return with_body(*stmt, std::move(body));

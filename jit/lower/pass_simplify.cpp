@@ -26,6 +26,7 @@ class Simplifier {
   Block block(const Block& body) {
     Block result;
     for (const StmtPtr& stmt : body) statement(stmt, result);
+    sink_behind_loops(result);
     return join_once_used(result);
   }
 
@@ -122,6 +123,40 @@ class Simplifier {
       const bool own = x->kind == ValueKind::local && x->local == assign.local;
       return own ? start : std::move(x);
     });
+  }
+
+  /// Moves a `let` that a loop precedes its first reader behind that loop: sums are recognised as a
+  /// start and loops side by side, and what follows them as one group of statements.
+  void sink_behind_loops(Block& body) const {
+    for (std::size_t k = body.size(); k-- > 0;) {
+      if (body[k]->kind != StmtKind::declare || assigned_.contains(body[k]->local)) continue;
+      std::size_t last_loop = k;
+      for (std::size_t at = k + 1; at < body.size() && may_pass(*body[k], body[at]); ++at) {
+        if (body[at]->kind == StmtKind::loop) last_loop = at;
+      }
+      const auto from = body.begin() + static_cast<std::ptrdiff_t>(k);
+      std::rotate(from, from + 1, from + static_cast<std::ptrdiff_t>(last_loop - k + 1));
+    }
+  }
+
+  /// True if `let` gives the same value after `stmt`, which does not read it.
+  static bool may_pass(const Stmt& let, const StmtPtr& stmt) {
+    bool may = true;
+    std::set<BufferId> loads;
+    std::set<LocalId> locals;
+    walk(*let.value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) loads.insert(v.buffer);
+      if (v.kind == ValueKind::local) locals.insert(v.local);
+    });
+    walk(Block{stmt}, [&](const Stmt& s) {
+      const bool writes = s.kind == StmtKind::store || s.kind == StmtKind::zero;
+      if (writes && loads.contains(s.buffer)) may = false;
+      if (s.kind == StmtKind::assign && locals.contains(s.local)) may = false;
+    });
+    walk_values(Block{stmt}, [&](const Value& v) {
+      if (v.kind == ValueKind::local && v.local == let.local) may = false;
+    });
+    return may;
   }
 
   struct Uses {

@@ -14,6 +14,7 @@
 #include "jit/schedule/contraction_tile.hpp"
 #include "jit/schedule/tiles.hpp"
 #include "jit/vector/lanes.hpp"
+#include "jit/vector/value_cost.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -316,11 +317,24 @@ class Builder {
   Packer packer_{in_, c_, plan_, tiles_};
 };
 
+/// The most steps after a sum that are repeated for each vector of a tile, in whose registers the
+/// sums are: longer code works on a copy of the sums, in a loop.
+constexpr int unrolled_cost_max = 16;
+
+bool has_long_after(const Contraction& c) {
+  int cost = 0;
+  for (const StmtPtr& stmt : c.after) {
+    if (stmt->value) cost += cost_of(*stmt->value);
+  }
+  return cost > unrolled_cost_max;
+}
+
 }  // namespace
 
 std::optional<Block> build_contraction(Scheduling& in, const Contraction& c,
                                        const ContractionPlan& plan) {
   const std::size_t buffers = in.lowered.loop.buffers.size();
+  if (!c.across && has_long_after(c)) return Builder(in, c, plan, true).build();
   Builder plain(in, c, plan, false);
   Block body = plain.build();
   const LanePlan lanes = plan_lanes(in.lowered.loop.buffers, body, in.target);

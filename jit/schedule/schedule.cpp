@@ -24,6 +24,7 @@
 #include "jit/schedule/sum_blocks.hpp"
 #include "jit/schedule/terms.hpp"
 #include "jit/schedule/transpose.hpp"
+#include "jit/schedule/transposes_apart.hpp"
 #include "jit/schedule/turned_inputs.hpp"
 #include "jit/schedule/widened_loads.hpp"
 #include "jit/vector/lane_prims.hpp"
@@ -140,8 +141,10 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   }
   if (steps.take(ScheduleStep::reduction))
     lowered.loop.body = with_found_extremes(in, lowered.loop.body);
-  if (steps.take(ScheduleStep::transpose))
+  if (steps.take(ScheduleStep::transpose)) {
+    lowered.loop.body = with_transposes_apart(in, lowered.loop.body);
     lowered.loop.body = with_turned_inputs(in, lowered.loop.body);
+  }
   if (steps.take(ScheduleStep::reduction) || steps.take(ScheduleStep::contraction))
     lowered.loop.body = with_whole_terms(lowered.loop.body);
   const auto stays_alone = [&](const StmtPtr& stmt) {

@@ -131,6 +131,13 @@ void take_tune(const char* name, BackendOptions& options) {
   if (!options.tune) refuse(name, *text, "off, kept or measure");
 }
 
+void take_cuda_check(const char* name, BackendOptions& options) {
+  const auto text = get_word(name);
+  if (!text || options.cuda_check_each) return;
+  if (*text != "marks" && *text != "each") refuse(name, *text, "marks or each");
+  options.cuda_check_each = *text == "each";
+}
+
 void take_width(const char* name, BackendOptions& options) {
   if (options.width) return;
   const auto text = get_word(name);
@@ -182,6 +189,9 @@ constexpr EnvironmentVariable variables[] = {
      take<&Options::cuda_driver, get>},
     {"HEDDLE_NVRTC", "the toolkit's", "NVRTC, which compiles for CUDA, by name or path",
      take<&Options::nvrtc, get>},
+    {"HEDDLE_CUDA_CHECK", "marks",
+     "each: a GPU runs one kernel at a time, and errors name the kernel that caused them",
+     take_cuda_check},
     {"HEDDLE_COMPILE_TIMEOUT", "60", "seconds that one compile may take",
      take<&Options::compile_timeout, time_between<std::chrono::seconds, 1, 86'400>>},
     {"HEDDLE_TEMP_DIR", "TMPDIR, else /tmp", "where compilers work",

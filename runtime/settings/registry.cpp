@@ -37,7 +37,8 @@ std::vector<std::shared_ptr<dev::PhysicalDevice>> cuda_devices(const BackendOpti
     // Kernels are compiled for the first device.
     if (dev::cuda_capability(*driver, k) != dev::cuda_capability(*driver, 0)) continue;
     Status failed;
-    if (auto device = dev::make_cuda_device(driver, k, &failed)) {
+    if (auto device =
+            dev::make_cuda_device(driver, k, &failed, options.cuda_check_each.value_or(false))) {
       devices.push_back(std::move(device));
     } else {  // another process may hold the device exclusively
       sched::log_made(LogLevel::warn, [&] { return "left out: " + failed.to_string(); });

@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "fuzz/cubin.hpp"
 #include "fuzz/random_runs.hpp"
 #include "fuzz/static_values.hpp"
+#include "heddle/graph_ops.hpp"
 #include "jit/code/kernels.hpp"
 #include "jit/schedule/cut.hpp"
 #include "jit/schedule/schedule.hpp"
@@ -113,10 +117,10 @@ TEST(CudaProgramsTest, ComputeWhatLoopsSay) {
 }
 
 /// The kernels of a program for a GPU, as one unit.
-CompileUnit unit_of(const Drawn& drawn, const Target& target) {
-  const Lowered made = schedule(optimize(lower(drawn.random.program)), target);
+CompileUnit unit_of(const Program& program, const std::string& name, const Target& target) {
+  const Lowered made = schedule(optimize(lower(program)), target);
   CompileUnit unit;
-  unit.name = "seed" + std::to_string(drawn.seed);
+  unit.name = name;
   for (const KernelPart& part : cut_kernels(made.loop, kernel_nodes_max, ScratchOf::all_parts)) {
     KernelSource kernel;
     kernel.name = "part" + std::to_string(unit.kernels.size());
@@ -126,32 +130,94 @@ CompileUnit unit_of(const Drawn& drawn, const Target& target) {
   return unit;
 }
 
+/// NVIDIA's compiler for three generations of GPUs.
+class NvrtcTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const int sm : {80, 90, 100}) {
+      ToolOptions tools;
+      tools.target = gpu_target(sm);
+      if (const char* const named = std::getenv("HEDDLE_TEST_NVRTC")) tools.nvrtc = named;
+      compilers_.push_back(make_nvrtc_compiler(tools));
+    }
+    try {
+      static_cast<void>(compilers_[0]->describe());
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::unavailable) GTEST_SKIP() << "there is no NVRTC here";
+      throw;
+    }
+  }
+
+  std::vector<std::shared_ptr<const Compiler>> compilers_;
+};
+
+/// A line of the table in docs/cuda.md.
+void tell(const std::string& what, const Target& target, std::vector<CubinUse> uses) {
+  const auto most = [&](unsigned CubinUse::* of) { return std::ranges::max(uses, {}, of).*of; };
+  const auto in_frames =
+      std::ranges::count_if(uses, [](const CubinUse& u) { return u.frame_bytes != 0; });
+  std::printf("| %s | %d.%d | %zu | %u | %td, %u | %u |\n", what.c_str(), target.sm / 10,
+              target.sm % 10, uses.size(), most(&CubinUse::registers), in_frames,
+              most(&CubinUse::frame_bytes), most(&CubinUse::shared_bytes));
+}
+
+// B4: what a GPU often runs keeps its tiles in registers: no kernel has a frame in local memory,
+// into which registers would be spilled
+TEST_F(NvrtcTest, TilesStayInRegisters) {
+  const auto graph = [](const char* name, const auto& make) {
+    Graph g(name);
+    g.finish({make(g)});
+    return std::pair(std::string(name), g.program().program);
+  };
+  const auto matrix = [](Graph& g, const char* name, DType type = f32) {
+    return g.parameter(name, {type, {512, 1024}});
+  };
+  const std::vector<std::pair<std::string, Program>> programs{
+      graph("a + b", [&](Graph& g) { return matrix(g, "a") + matrix(g, "b"); }),
+      graph("gelu", [&](Graph& g) { return gelu(matrix(g, "a")); }),
+      graph("product", [&](Graph& g) { return matmul(matrix(g, "a"), transpose(matrix(g, "b"))); }),
+      graph("product, f16",
+            [&](Graph& g) { return matmul(matrix(g, "a", f16), transpose(matrix(g, "b", f16))); }),
+      graph("product, bias, relu",
+            [&](Graph& g) {
+              return relu(matmul(transpose(matrix(g, "a")), matrix(g, "b")) +
+                          g.parameter("c", {f32, {1024}}));
+            }),
+      graph("transpose", [&](Graph& g) { return transpose(matrix(g, "a")); }),
+      graph("sums of rows", [&](Graph& g) { return sum(matrix(g, "a"), 1); }),
+      graph("sums of columns", [&](Graph& g) { return sum(matrix(g, "a"), 0); }),
+      graph("softmax", [&](Graph& g) { return softmax(matrix(g, "a"), 1); }),
+      graph("sum of all", [&](Graph& g) { return sum(matrix(g, "a")); })};
+  for (const auto& [name, program] : programs) {
+    for (const std::shared_ptr<const Compiler>& compiler : compilers_) {
+      const auto made = compiler->compile(unit_of(program, name, compiler->target()));
+      const CubinUse use = use_of(made->image.bytes());
+      EXPECT_EQ(use.frame_bytes, 0U) << name << "\n" << made->source;
+      EXPECT_LE(use.shared_bytes, 48U << 10U) << name;
+      tell(name, compiler->target(), {use});
+    }
+  }
+}
+
 // B4: NVIDIA's compiler takes the kernels, for all generations that it makes code for
-TEST(CudaProgramsTest, NvrtcTakesTheirKernels) {
-  std::vector<std::shared_ptr<const Compiler>> compilers;
-  for (const int sm : {80, 90, 100}) {
-    ToolOptions tools;
-    tools.target = gpu_target(sm);
-    if (const char* const named = std::getenv("HEDDLE_TEST_NVRTC")) tools.nvrtc = named;
-    compilers.push_back(make_nvrtc_compiler(tools));
-  }
-  try {
-    static_cast<void>(compilers[0]->describe());
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::unavailable) GTEST_SKIP() << "there is no NVRTC here";
-    throw;
-  }
+TEST_F(NvrtcTest, TakesKernelsOfRandomPrograms) {
   const std::uint64_t begin = test::from_environment("HEDDLE_TEST_SEED", 7'000'001);
   std::size_t compiled = 0, in_groups = 0;
+  std::vector<std::vector<CubinUse>> uses(compilers_.size());
   for (const Drawn& drawn : drawn_from(begin, begin + test::seeds(200) / 5)) {
-    for (const std::shared_ptr<const Compiler>& compiler : compilers) {
-      const auto made = compiler->compile(unit_of(drawn, compiler->target()));
+    for (std::size_t k = 0; k < compilers_.size(); ++k) {
+      const std::shared_ptr<const Compiler>& compiler = compilers_[k];
+      const auto made = compiler->compile(
+          unit_of(drawn.random.program, "seed" + std::to_string(drawn.seed), compiler->target()));
+      uses[k].push_back(use_of(made->image.bytes()));
       EXPECT_FALSE(made->image.bytes().empty());
       EXPECT_EQ(made->image.kind(), "cubin-sm-" + std::to_string(compiler->target().sm));
       ++compiled;
       if (made->source.find("if (threadIdx.x < ") != std::string::npos) ++in_groups;
     }
   }
+  for (std::size_t k = 0; k < uses.size(); ++k)
+    tell("random programs", compilers_[k]->target(), uses[k]);
   EXPECT_GT(in_groups, compiled / 2);
   EXPECT_GT(compiled, test::seeds(200) / 5);
 }

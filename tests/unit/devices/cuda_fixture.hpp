@@ -45,11 +45,12 @@ class CudaTest : public testing::Test {
     EXPECT_EQ(cuda::open_driver(file, &why), nullptr);
     return why;
   }
-  [[nodiscard]] std::shared_ptr<PhysicalDevice> open(int ordinal = 0) const {
+  [[nodiscard]] std::shared_ptr<PhysicalDevice> open(int ordinal = 0,
+                                                     bool check_each = false) const {
     Status why;
     const auto driver = cuda::open_driver(file, &why);
     EXPECT_TRUE(why.ok()) << why.to_string();
-    const auto device = make_cuda_device(driver, ordinal, &why);
+    const auto device = make_cuda_device(driver, ordinal, &why, check_each);
     EXPECT_TRUE(why.ok()) << why.to_string();
     return device;
   }

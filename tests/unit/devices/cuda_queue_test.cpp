@@ -174,6 +174,50 @@ TEST_F(CudaQueueTest, ALostGpuTellsEverybody) {
   gpu->reset();  // so that what was allocated can go
 }
 
+// B4: where each kernel is checked, its launch tells of its error, and every failure names it; else
+// the oldest kernel would be named
+TEST_F(CudaQueueTest, EachKernelMayBeChecked) {
+  const auto checked = open(0, true);
+  EXPECT_TRUE(checked->load(kernels(of_eight), {.name = "unit"}, &module).ok());
+  Timeline first(*checked), second(*checked);
+  const Numbers x(*checked, 8);
+  EXPECT_TRUE(first.queue->zero(x.data, x.bytes()).ok());
+  EXPECT_TRUE(launch_add(*first.queue, x, 1).ok());
+  EXPECT_TRUE(second.queue->zero(x.data, x.bytes()).ok());
+  const Status s = second.queue->launch(*module, breaks_the_gpu, {});
+  EXPECT_EQ(first.queue->record(1).code(), ErrorCode::device_failed);
+  for (const Status& each : {s, second.queue->record(1)}) {
+    EXPECT_EQ(each.code(), ErrorCode::device_failed);
+    EXPECT_THAT(each.to_string(),
+                AllOf(HasSubstr("the kernel that failed is 'breaks_the_gpu', launch 2"),
+                      HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS (700)")));
+  }
+  EXPECT_THAT(launch_add(*first.queue, x, 1).to_string(), HasSubstr("(700)"));
+  gpu->reset();
+}
+
+// B4, S12: a kernel that is checked hears that it is to stop
+TEST_F(CudaQueueTest, CheckedKernelsHearThatTheyAreToStop) {
+  const auto checked = open(0, true);
+  EXPECT_TRUE(checked->load(kernels(of_eight), {.name = "unit"}, &module).ok());
+  Timeline timeline(*checked);
+  heddle_kernel_status status{};
+  std::uint32_t stop = 0;
+  heddle_kernel_args args{};
+  args.status = &status;
+  args.stop = &stop;
+  std::thread host([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::atomic_ref(stop).store(1);
+  });
+  EXPECT_TRUE(timeline.queue->launch(*module, runs_on, args).ok());
+  EXPECT_EQ(std::atomic_ref(stop).load(), 1U) << "the launch waits for the kernel";
+  host.join();
+  EXPECT_TRUE(timeline.queue->record(1).ok());
+  EXPECT_TRUE(timeline.told.wait_for(1).ok());
+  EXPECT_EQ(status.code, HEDDLE_KERNEL_STOPPED);
+}
+
 // B4: a copy outside of all allocations is an error of the GPU
 TEST_F(CudaQueueTest, MemoryOfNobodyIsNotCopied) {
   Timeline timeline(*device);

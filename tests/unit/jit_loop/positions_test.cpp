@@ -271,6 +271,31 @@ TEST(PositionPassesTest, PositionsOfLiveStoresAreLive) {
                           HasSubstr("t2[i3]"), Not(HasSubstr("t4[i1]")), Not(HasSubstr("t3[i5]"))));
 }
 
+// J4, J13: a scatter of single elements reads at their positions what it adds; rows are stored
+// first, as vectors go along rows
+TEST(PositionPassesTest, ScattersReadTheirElementsAtPositions) {
+  const Tensor from("from", i32, {5}), to("to", i32, {5}), x("x", f32, {8}), h("h", f32, {5}),
+      y("y", f32, {9}), rows("rows", f32, {8, 4}), parts("parts", f32, {5, 4}),
+      sums("sums", f32, {9, 4});
+  Index i, k;
+  Program single("single");
+  single << (h(i) = x(at(from(i))) * 2) << (y(i) = 0) << (y(at(to(i))) += h(i));
+  const std::string text = optimised(single);
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("scratch")), HasSubstr("let x0: f32 = 0:f32"),
+                          HasSubstr("x0 = mul.f32(t")))
+      << text;
+  Program wide("wide");
+  wide << (parts(i, k) = rows(at(from(i)), k)) << (sums(i, k) = 0)
+       << (sums(at(to(i)), k) += parts(i, k));
+  EXPECT_THAT(optimised(wide), HasSubstr("scratch f32[5,4]"));
+  // Two readers: the element is looked up once.
+  Program twice("twice");
+  const Tensor z("z", f32, {9});
+  twice << (h(i) = x(at(from(i)))) << (y(i) = 0) << (z(i) = 0) << (y(at(to(i))) += h(i))
+        << (z(at(from(i))) += h(i));
+  EXPECT_THAT(optimised(twice), HasSubstr("scratch f32[5]"));
+}
+
 // J4, J13: what is defined at computed positions is stored; what is read there may be recomputed
 TEST(PositionPassesTest, DefinitionsAtPositionsAreStored) {
   const Tensor rows("rows", i32, {5}), x("x", f32, {8}), h("h", f32, {5}), y("y", f32, {5});

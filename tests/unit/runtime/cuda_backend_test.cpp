@@ -67,6 +67,27 @@ TEST_F(CudaBackendTest, ComputesWhatProgramsSay) {
     ASSERT_EQ(found[k], static_cast<float>(k + 3)) << k;
 }
 
+// B4: HEDDLE_CUDA_CHECK=each waits for every kernel
+TEST_F(CudaBackendTest, KernelsAreCheckedWhenAsked) {
+  void* const library = ::dlopen(test::cuda_standin, RTLD_NOW);
+  const auto* const gpu =
+      static_cast<const cuda_standin::Controls*>(::dlsym(library, "cuda_standin"));
+  const auto marks = [&] {
+    const Backend backend = Backend::open(options());
+    const Routine run = Context(backend.physical_device(0).new_virtual_device())
+                            .link(backend.compile(increment(x_)));
+    run.context().write(x_, std::vector<float>(1000, 1));
+    const std::size_t before = gpu->calls("cuEventRecord");
+    throw_if_failed(run.schedule().wait());
+    return gpu->calls("cuEventRecord") - before;
+  };
+  const std::size_t usual = marks();
+  ASSERT_EQ(setenv("HEDDLE_CUDA_CHECK", "Each", 1), 0);
+  EXPECT_EQ(marks(), usual + 1);
+  unsetenv("HEDDLE_CUDA_CHECK");
+  ::dlclose(library);
+}
+
 // J10, B4: binaries are kept, and found by later backends
 TEST_F(CudaBackendTest, KernelsAreKept) {
   static_cast<void>(Backend::open(options()).compile(increment(x_)));

@@ -231,7 +231,8 @@ TEST(EnvironmentTest, MalformedValuesAreRefusedByName) {
       {"HEDDLE_VIRTUAL_DEVICES", "0"}, {"HEDDLE_COMPILE_TIMEOUT", "1e3"},
       {"HEDDLE_CACHE_DIR", "cache"},   {"HEDDLE_CACHE_DIR", "~/.cache"},
       {"HEDDLE_SYNC", "never"},        {"HEDDLE_SYNC", "0"},
-      {"HEDDLE_LOG", "loud"},          {"HEDDLE_QUEUE_SIZE", "9999999999999999999999"}};
+      {"HEDDLE_LOG", "loud"},          {"HEDDLE_QUEUE_SIZE", "9999999999999999999999"},
+      {"HEDDLE_CUDA_CHECK", "on"}};
   for (const auto& [name, value] : bad) {
     const EnvironmentVariable set(name, value);
     const Status status = failure([] { static_cast<void>(Backend::open("sync_cc")); });
