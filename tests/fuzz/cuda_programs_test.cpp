@@ -170,7 +170,7 @@ TEST_F(NvrtcTest, TilesStayInRegisters) {
     return std::pair(std::string(name), g.program().program);
   };
   const auto matrix = [](Graph& g, const char* name, DType type = f32) {
-    return g.parameter(name, {type, {512, 1024}});
+    return g.parameter(name, {type, {2048, 2048}});
   };
   const std::vector<std::pair<std::string, Program>> programs{
       graph("a + b", [&](Graph& g) { return matrix(g, "a") + matrix(g, "b"); }),
@@ -181,7 +181,7 @@ TEST_F(NvrtcTest, TilesStayInRegisters) {
       graph("product, bias, relu",
             [&](Graph& g) {
               return relu(matmul(transpose(matrix(g, "a")), matrix(g, "b")) +
-                          g.parameter("c", {f32, {1024}}));
+                          g.parameter("c", {f32, {2048}}));
             }),
       graph("transpose", [&](Graph& g) { return transpose(matrix(g, "a")); }),
       graph("sums of rows", [&](Graph& g) { return sum(matrix(g, "a"), 1); }),

@@ -62,6 +62,16 @@ TEST(KeptTest, ProductsAreTiledWhateverReadsThem) {
       {"before rows", 1, [=](auto& x, auto& w, auto& z) { return product(x, w) + sum(z, {2}); }},
       {"after rows", 1, [=](auto& x, auto& w, auto& z) { return sum(z, {2}) + product(x, w); }},
       {"a part", 1, [=](auto& x, auto& w, auto&) { return slice(product(x, w), {{8, 40}}) + 1; }},
+      {"an operand", 1,
+       [=](auto& x, auto&, auto&) {
+         const Node y = relu(x);
+         return tanh(y - 0.5 * product(y, y));
+       }},
+      {"a value twice", 1,
+       [=](auto& x, auto& w, auto&) {
+         const Node half = 0.5 * w;
+         return product(w, transpose(x)) - 0.5 * (x - half - half);
+       }},
   };
   for (const Followed& each : all) {
     const Graph g(each.name);
@@ -159,6 +169,55 @@ TEST(KeptTest, PiecesAreReadWhereTheyComeFrom) {
     EXPECT_TRUE(same_elements(run_graph(g, {x})[0], run_graph(g, {x}, false)[0]))
         << each.name << loops;
   }
+}
+
+// J9: transposes among the loops of an array in pieces have nests of their own, and their schedule
+TEST(KeptTest, TransposesOfPiecesStandAlone) {
+  const Graph g("turned");
+  const Node x = g.parameter("x", {f32, {64, 64}});
+  const auto halves = split(transpose(x), 2, 1);
+  g.finish({concatenate({halves[1], halves[0] * halves[1]}, 1) * (x + 1)});
+  const std::string loops = loops_of(g);
+  EXPECT_EQ(count(loops, "# transpose: blocks"), 2) << loops;
+  HostArray values(ArrayType{f32, {64, 64}});
+  for (std::int64_t n = 0; n < values.num_elements(); ++n)
+    values.set(n, static_cast<double>(n % 97) - 50);
+  EXPECT_TRUE(same_elements(run_graph(g, {values})[0], run_graph(g, {values}, false)[0]));
+}
+
+// J9: what follows a product and is long works on a copy of the sums, in a loop; what is short
+// works in their registers
+TEST(KeptTest, LongCodeAfterProductsIsALoop) {
+  const auto loops = [](const auto& after) {
+    const Graph g("after");
+    const Node x = g.parameter("x", {f32, {64, 64}});
+    g.finish({after(matmul(x, x))});
+    return loops_of(g);
+  };
+  const std::string brief = loops([](const Node& y) { return relu(y) * 2; }),
+                    lengthy = loops([](const Node& y) { return tanh(tanh(y)); });
+  const auto loop_around = [](const std::string& text, const std::string& value) {
+    const std::size_t lanes = text.rfind("lanes", text.find(value));
+    return text.substr(text.rfind('\n', lanes - 1) - 60, 60);
+  };
+  EXPECT_THAT(loop_around(brief, "relu"), HasSubstr("unroll i"));
+  EXPECT_THAT(loop_around(lengthy, "tanh"), HasSubstr("for i"));
+}
+
+// F3, J7: a long chain of short operations is one statement, whose values stay in registers
+TEST(KeptTest, ShortOperationsGoThroughNoMemory) {
+  const Graph g("orbit");
+  const Node real = g.parameter("real", {f32, {1, 64}}),
+             imaginary = g.parameter("i", {f32, {64, 1}});
+  Node a = broadcast_to(g.constant(0.0F), {64, 64}), b = a, steps = a;
+  for (int k = 0; k < 50; ++k) {
+    steps += cast(a * a + b * b <= 4.0, f32);
+    const Node next = a * a - b * b + real;
+    b = 2.0 * a * b + imaginary;
+    a = next;
+  }
+  g.finish({steps});
+  EXPECT_EQ(count(loops_of(g), "scratch"), 0);
 }
 
 // J9: the place of an extreme is looked for only in blocks that have the extreme, NaN included
