@@ -208,8 +208,10 @@ Status Ends::check(Stream stream, const Launched& launched) noexcept {
   Event event = nullptr;
   if (Status s = take_event(&event); !s.ok()) return s;
   checked_ = &launched;
-  Result result = gpu_->driver().event_record(event, stream);
-  if (result == success) result = not_ready;
+  Status marked = gpu_->status(gpu_->driver().event_record(event, stream), "cuEventRecord",
+                               "checking a kernel");
+  Result result = not_ready;
+  if (!marked.ok()) result = gpu_->driver().stream_synchronize(stream);  // tells of a lost GPU
   while (result == not_ready && lost_.ok()) {
     pass_stop_on(launched);
     lock.unlock();
@@ -220,7 +222,7 @@ Status Ends::check(Stream stream, const Launched& launched) noexcept {
   if (result != success && lost_.ok()) lost_ = lost_by(result);
   checked_ = nullptr;
   events_.push_back(event);
-  return lost_;
+  return lost_.ok() ? marked : lost_;
 }
 
 void Ends::pass_stop_on(const Launched& launched) noexcept {

@@ -44,6 +44,8 @@ inline constexpr std::uint64_t looks_per_start = 8, start_step = 16;
 /// A start ends at once if fewer tasks come within its first pause (0.5 to 2 us): a worker close
 /// behind costs a producer some 30 ns per task.
 inline constexpr std::uint64_t start_came_min = 2;
+/// The most pauses between two looks: 40 to 150 us.
+inline constexpr std::uint64_t start_pauses_max = 4096;
 
 /// Tasks outstanding per device by default: the queue size of the reference, and enough that hosts
 /// seldom wait.

@@ -128,11 +128,16 @@ class Simplifier {
   /// Moves a `let` that a loop precedes its first reader behind that loop: sums are recognised as a
   /// start and loops side by side, and what follows them as one group of statements.
   void sink_behind_loops(Block& body) const {
-    for (std::size_t k = body.size(); k-- > 0;) {
+    // A `let` passes few statements: long blocks take no more time than they have statements.
+    constexpr std::size_t passed_max = 16;
+    const auto is_loop = [](const StmtPtr& stmt) { return stmt->kind == StmtKind::loop; };
+    const auto loops_end = std::find_if(body.rbegin(), body.rend(), is_loop).base();
+    for (auto k = static_cast<std::size_t>(loops_end - body.begin()); k-- > 0;) {
       if (body[k]->kind != StmtKind::declare || assigned_.contains(body[k]->local)) continue;
+      const std::size_t end = std::min(body.size(), k + 1 + passed_max);
       std::size_t last_loop = k;
-      for (std::size_t at = k + 1; at < body.size() && may_pass(*body[k], body[at]); ++at) {
-        if (body[at]->kind == StmtKind::loop) last_loop = at;
+      for (std::size_t at = k + 1; at < end && may_pass(*body[k], body[at]); ++at) {
+        if (is_loop(body[at])) last_loop = at;
       }
       const auto from = body.begin() + static_cast<std::ptrdiff_t>(k);
       std::rotate(from, from + 1, from + static_cast<std::ptrdiff_t>(last_loop - k + 1));

@@ -368,7 +368,7 @@ void Consumer::give_start(std::uint64_t row) noexcept {
                               machine.start_tasks),
       1, most);
   const auto pause = [](std::uint64_t times) {
-    for (std::uint64_t k = 0; k < times; ++k) cpu_relax();
+    for (std::uint64_t k = std::min(times, tuning::start_pauses_max); k > 0; --k) cpu_relax();
   };
   pause(machine.start_pauses);
   std::uint64_t came = 0;  // a lower bound, at least half
@@ -376,7 +376,7 @@ void Consumer::give_start(std::uint64_t row) noexcept {
   if (came < tuning::start_came_min) return;
   const std::uint64_t step = std::max(start / tuning::looks_per_start, tuning::start_step);
   const std::uint64_t pauses = machine.start_pauses * step / came;
-  while (came < start) {
+  while (came < start && !drain_.stopping()) {
     pause(pauses);
     const std::uint64_t before = came;
     while (came < start && has(std::min(came + step, start))) came += step;

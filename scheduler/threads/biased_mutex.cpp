@@ -5,20 +5,25 @@ namespace heddle::sched {
 
 void BiasedMutex::lock() noexcept {
   if (try_lock_alone()) return;
-  // A thread that does not exist in the child may have been inside; the child has one thread.
-  if (is_inherited()) {
-    torn_ = is_torn();
-    by_mutex_ = false;
-    return;
-  }
+  // A thread that does not exist in the child may have been inside.
+  if (is_inherited()) return lock_in_child();
   mutex_.lock();
   // Threads claim with the mutex held, so no thread claims the bias meanwhile.
   if (!bias_.is_unclaimed()) bias_.revoke();
-  by_mutex_ = true;
+  by_ = By::mutex;
+}
+
+void BiasedMutex::lock_in_child() noexcept {
+  const bool is_child = fork_generation() == fork_generation_ + 1;
+  if (is_child) of_children_.lock();
+  // In a child's child, a thread of the child may have been inside.
+  torn_ = is_torn() || (!is_child && by_ == By::of_children);
+  bias_.leave();
+  by_ = is_child ? By::of_children : By::bias;
 }
 
 void BiasedMutex::claim() noexcept {
-  if (by_mutex_) static_cast<void>(bias_.claim(thread_number()));
+  if (by_ == By::mutex) static_cast<void>(bias_.claim(thread_number()));
 }
 
 }  // namespace heddle::sched

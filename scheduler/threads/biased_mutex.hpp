@@ -12,16 +12,18 @@
 namespace heddle::sched {
 
 /// A lockable. A thread must not wait, while holding the lock, for a thread that needs it. In a
-/// forked child the lock has no effect, and only there it may be torn.
+/// forked child the lock is another mutex, which no thread of the parent held, and only there it
+/// may be torn; in a child of that child the lock has no effect.
 class BiasedMutex {
  public:
   void lock() noexcept;
   /// Locks if the calling thread owns the bias.
   [[nodiscard]] bool try_lock_alone() noexcept { return bias_.enter(known_thread_number()); }
   void unlock() noexcept {
-    if (!by_mutex_) return bias_.leave();
-    by_mutex_ = false;
-    mutex_.unlock();
+    const By by = by_;
+    if (by == By::bias) return bias_.leave();
+    by_ = By::bias;
+    (by == By::mutex ? mutex_ : of_children_).unlock();
   }
   /// Called with the lock held: the calling thread will lock it often. The first caller gets the
   /// bias.
@@ -29,16 +31,18 @@ class BiasedMutex {
   /// True in a forked child if another thread was inside the lock at the fork; the guarded data may
   /// then be half written.
   [[nodiscard]] bool is_torn() const noexcept {
-    return is_inherited() && (torn_ || by_mutex_ || bias_.is_inside());
+    return is_inherited() && (torn_ || by_ == By::mutex || bias_.is_inside());
   }
   /// True if the lock was made before the process was forked.
   [[nodiscard]] bool is_inherited() const noexcept { return fork_generation_ != fork_generation(); }
 
  private:
+  void lock_in_child() noexcept;
+
   Bias<> bias_;
-  std::mutex mutex_;
-  bool by_mutex_ = false;  // written by the current holder
-  bool torn_ = false;      // a child found the lock torn, and has locked it since
+  std::mutex mutex_, of_children_;
+  enum class By : std::uint8_t { bias, mutex, of_children } by_ = By::bias;  // the holder writes it
+  bool torn_ = false;  // a child found the lock torn, and has locked it since
   const std::uint32_t fork_generation_ = fork_generation();
 };
 

@@ -288,6 +288,11 @@ TEST(PositionPassesTest, ScattersReadTheirElementsAtPositions) {
   wide << (parts(i, k) = rows(at(from(i)), k)) << (sums(i, k) = 0)
        << (sums(at(to(i)), k) += parts(i, k));
   EXPECT_THAT(optimised(wide), HasSubstr("scratch f32[5,4]"));
+  // What is itself written at positions is not whole.
+  Program chain("chain");
+  const Tensor some("some", f32, {5});
+  chain << (h(i) = 0) << (h(at(from(i))) += some(i)) << (y(i) = 0) << (y(at(to(i))) += h(i));
+  EXPECT_THAT(optimised(chain), HasSubstr("scratch f32[5]"));
   // Two readers: the element is looked up once.
   Program twice("twice");
   const Tensor z("z", f32, {9});

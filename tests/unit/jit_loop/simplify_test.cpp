@@ -48,6 +48,21 @@ TEST(SimplifyTest, ConstantsFold) {
   EXPECT_EQ(real("f32(f16(f32(index(3))))"), "3:f32");
 }
 
+// J5, J9: a value that nothing reads before a loop stands behind it, if it is the same value there
+TEST(SimplifyTest, ValuesGoBehindLoopsThatLeaveThemAlone) {
+  const auto goes_behind = [](const std::string& let, const std::string& inside) {
+    const std::string text =
+        simplified("  let x0: f32 = t0[1]\n  let x1: f32 = " + let + "\n  for i0 in 0..4 {\n    " +
+                   inside + "\n  }\n  t4[1] = x1\n  t4[2] = mul.f32(x1, x0)\n");
+    return text.find("let x1") > text.find("for i0");
+  };
+  EXPECT_TRUE(goes_behind("neg.f32(t0[0])", "x0 = add.f32(x0, t0[i0])"));
+  EXPECT_TRUE(goes_behind("neg.f32(t8[0])", "t4[i0] = t0[i0]"));
+  EXPECT_FALSE(goes_behind("neg.f32(t4[0])", "t4[i0] = t0[i0]")) << "the loop stores its element";
+  EXPECT_FALSE(goes_behind("neg.f32(x0)", "x0 = add.f32(x0, t0[i0])")) << "the loop assigns x0";
+  EXPECT_FALSE(goes_behind("neg.f32(t0[0])", "t4[i0] = x1")) << "the loop reads it";
+}
+
 // J5: only identities that keep every bit, signed zeros and NaN included
 TEST(SimplifyTest, FloatIdentitiesAreExact) {
   EXPECT_EQ(real("add.f32(t0[0], -0:f32)"), "t0[0]");

@@ -14,6 +14,7 @@
 #include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
 #include "scheduler/sanitizers.hpp"
+#include "scheduler/threads/biased_mutex.hpp"
 #include "scheduler/threads/object_mutex.hpp"
 #include "scheduler/threads/process_mutex.hpp"
 #include "tests/support/forked.hpp"
@@ -72,6 +73,29 @@ TEST(ProcessMutexTest, MayBeLockedInAnyOrder) {
     holder.join();
     ::alarm(0);
   }
+}
+
+// S14: a lock that a child inherited keeps the child's threads apart, whoever was inside at the
+// fork
+TEST(BiasedMutexTest, KeepsThreadsOfAChildApart) {
+  const auto device = Scheduler().new_device("counts forks from here on");
+  sched::BiasedMutex mutex;
+  mutex.lock();
+  EXPECT_TRUE(in_forked_child([&] {
+    int count = 0;
+    const auto add = [&] {
+      for (int k = 0; k < 20'000; ++k) {
+        const std::lock_guard lock(mutex);
+        count = count + 1;
+      }
+    };
+    {
+      const std::jthread other(add);
+      add();
+    }
+    return count == 40'000 && mutex.is_torn();
+  }));
+  mutex.unlock();
 }
 
 // S14
