@@ -210,8 +210,8 @@ Status Ends::check(Stream stream, const Launched& launched) noexcept {
   checked_ = &launched;
   Status marked = gpu_->status(gpu_->driver().event_record(event, stream), "cuEventRecord",
                                "checking a kernel");
-  Result result = not_ready;
-  if (!marked.ok()) result = gpu_->driver().stream_synchronize(stream);  // tells of a lost GPU
+  // Of an event that is not recorded, a query tells only whether the GPU is lost.
+  Result result = marked.ok() ? not_ready : gpu_->driver().event_query(event);
   while (result == not_ready && lost_.ok()) {
     pass_stop_on(launched);
     lock.unlock();

@@ -196,6 +196,20 @@ TEST_F(CudaQueueTest, EachKernelMayBeChecked) {
   gpu->reset();
 }
 
+// B4: a check that cannot be made fails its launch, and the GPU goes on
+TEST_F(CudaQueueTest, ChecksThatFailLoseNoGpu) {
+  const auto checked = open(0, true);
+  EXPECT_TRUE(checked->load(kernels(of_eight), {.name = "unit"}, &module).ok());
+  Timeline timeline(*checked);
+  const Numbers x(*checked, 8);
+  EXPECT_TRUE(timeline.queue->zero(x.data, x.bytes()).ok());
+  gpu->fail("cuEventRecord", 0, cuda::out_of_memory);
+  EXPECT_EQ(launch_add(*timeline.queue, x, 1).code(), ErrorCode::exhausted);
+  EXPECT_TRUE(launch_add(*timeline.queue, x, 1).ok());
+  EXPECT_TRUE(timeline.queue->record(1).ok());
+  EXPECT_TRUE(timeline.told.wait_for(1).ok());
+}
+
 // B4, S12: a kernel that is checked hears that it is to stop
 TEST_F(CudaQueueTest, CheckedKernelsHearThatTheyAreToStop) {
   const auto checked = open(0, true);
