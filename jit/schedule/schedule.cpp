@@ -6,6 +6,7 @@
 #include "heddle/status.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/verify.hpp"
+#include "jit/lower/passes.hpp"
 #include "jit/schedule/choices.hpp"
 #include "jit/schedule/column_reduction.hpp"
 #include "jit/schedule/contraction.hpp"
@@ -15,6 +16,7 @@
 #include "jit/schedule/gpu_groups.hpp"
 #include "jit/schedule/hoist.hpp"
 #include "jit/schedule/narrowed_indices.hpp"
+#include "jit/schedule/one_hot_sums.hpp"
 #include "jit/schedule/parallel.hpp"
 #include "jit/schedule/prefetch.hpp"
 #include "jit/schedule/row_reduction.hpp"
@@ -133,6 +135,8 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   if (machine.isa == Isa::none) return lowered;
   const Target target = with_choices(machine, choices);
   Scheduling in{lowered, target, Fresh(lowered.loop), tile, choices, fast_math};
+  if (steps.take(ScheduleStep::contraction) && add_at_places(in))
+    lowered = drop_dead(std::move(lowered));
   if (steps.take(ScheduleStep::elementwise)) {
     constexpr int segments_max = 9;  // the middle, the edges and the corners of an image
     lowered.loop.body = with_settled_positions(in.fresh, lowered.loop.body, segments_max);
