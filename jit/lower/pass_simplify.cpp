@@ -75,7 +75,47 @@ class Simplifier {
       return;
     }
     const StmtPtr done = v == stmt->value ? stmt : with_value(*stmt, v);
+    if (stays(*v, body)) body = without_same_positions(*done, body);
     result.push_back(with_body(*done, std::move(body)));
+  }
+
+  /// True if the value is the same before and in the body.
+  bool stays(const Value& value, const Block& body) const {
+    bool same = true;
+    std::set<BufferId> loads;
+    walk(value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) loads.insert(v.buffer);
+      if (v.kind == ValueKind::local && assigned_.contains(v.local)) same = false;
+    });
+    walk(body, [&](const Stmt& inner) {
+      const bool writes = inner.kind == StmtKind::store || inner.kind == StmtKind::zero;
+      if (writes && loads.contains(inner.buffer)) same = false;
+    });
+    return same;
+  }
+
+  /// The body of a position without positions of the same value and range, which are the position's
+  /// own variable: a scatter checks the place of its store, and moves that of its load inside.
+  static Block without_same_positions(const Stmt& outer, const Block& body) {
+    Block result;
+    for (const StmtPtr& stmt : body) {
+      if (!binds_variable(*stmt)) {
+        result.push_back(stmt);
+        continue;
+      }
+      Block inner = without_same_positions(outer, stmt->body);
+      const bool same = stmt->kind == StmtKind::at && stmt->from == outer.from &&
+                        stmt->to == outer.to && (stmt->nearest || !outer.nearest) &&
+                        equal(*stmt->value, *outer.value);
+      if (!same) {
+        result.push_back(with_body(*stmt, std::move(inner)));
+        continue;
+      }
+      Substitution by;
+      by.vars[stmt->var] = affine_var(outer.var);
+      for (const StmtPtr& each : inner) result.push_back(substitute(each, by));
+    }
+    return result;
   }
 
   static bool is_empty(const Block& body) {

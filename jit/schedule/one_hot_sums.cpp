@@ -238,7 +238,9 @@ class PlacesMaker {
     // Rows of x that lie along memory are added as rows; others one by one.
     Loops& to = !rows.empty() && lies_along(rows.back()->var) ? rows_ : outer_;
     std::ranges::move(rows, std::back_inserter(to));
-    if (column_) found_.place = without_bounds(found_.place, extent(column_));
+    if (!column_) return;
+    places_ = make_loop(in.fresh.var(), 0, extent(column_) + 1, {});
+    found_.place = without_bounds(found_.place, extent(column_));
   }
 
   /// True if the sum can be taken so, and is worth it.
@@ -264,7 +266,7 @@ class PlacesMaker {
     const ValuePtr& start = found_.sum.declare->value;
     if (!is_number(*start, 0)) value = make_op(Op::add, {start, value});
     if (!found_.keeps_nan) return value;
-    return with_nan(before, value);
+    return with_nan(before, sums, value);
   }
 
  private:
@@ -281,10 +283,10 @@ class PlacesMaker {
     return along;
   }
 
-  [[nodiscard]] Dims dims_of(const Loops& outer, bool column, const Loops& rows) const {
+  [[nodiscard]] Dims dims_of(const Loops& outer, bool places, const Loops& rows) const {
     Dims dims;
     for (const StmtPtr& loop : outer) dims.push_back(extent(loop));
-    if (column) dims.push_back(extent(column_));
+    if (places) dims.push_back(extent(places_));
     for (const StmtPtr& loop : rows) dims.push_back(extent(loop));
     return dims;
   }
@@ -323,12 +325,12 @@ class PlacesMaker {
     found_.x = make_load(terms, found_.x->dtype, at);
   }
 
-  /// for each column and row element: buffer = value, or buffer += value
+  /// for each place and row element: buffer = value, or buffer += value
   [[nodiscard]] Block for_all(BufferId buffer, const Loops& outer, const ValuePtr& value,
                               bool adds) const {
-    Loops loops{column_};
+    Loops loops{places_};
     loops.insert(loops.end(), rows_.begin(), rows_.end());
-    const std::vector<Affine> at = subscripts_of(outer, affine_var(column_->var), rows_);
+    const std::vector<Affine> at = subscripts_of(outer, affine_var(places_->var), rows_);
     const ValuePtr next = adds ? make_op(Op::add, {make_load(buffer, type_, at), value}) : value;
     return own(around(loops, {make_store(buffer, at, next)}));
   }
@@ -340,7 +342,9 @@ class PlacesMaker {
     const std::vector<Affine> at = subscripts_of(outer, affine_var(place), rows_);
     Block body =
         around(rows_, {make_store(sums, at, make_op(Op::add, {make_load(sums, type_, at), term}))});
-    body = {make_at(place, 0, extent(column_), found_.place, false, std::move(body))};
+    // As an unsigned number, every place without a column is beyond the columns.
+    const ValuePtr unsigned_place = make_cast(found_.place, DType::u64);
+    body = {make_at(place, 0, extent(places_), unsigned_place, true, std::move(body))};
     const Loops& loops = found_.sum.loops;
     body = around(Loops(loops.begin() + 1, loops.end()), std::move(body));
     const VarId var = in_.fresh.var();
@@ -368,7 +372,7 @@ class PlacesMaker {
     } else {
       about += fmt::format(", {} terms at a time", each * inner);
       const BufferId block = in_.add_scratch("sums of a block", type_, dims_of({}, true, rows_));
-      const std::vector<Affine> at = subscripts_of({}, affine_var(column_->var), rows_);
+      const std::vector<Affine> at = subscripts_of({}, affine_var(places_->var), rows_);
       for (const Segment& segment : whole_tiles(all, each)) {
         const VarId number = in_.fresh.var();
         const Affine first =
@@ -386,46 +390,48 @@ class PlacesMaker {
   }
 
   /// The value, or NaN for a column with terms 0 * x that are NaN: where x is infinite or NaN more
-  /// often than in the column.
-  [[nodiscard]] ValuePtr with_nan(Block& before, const ValuePtr& value) {
+  /// often than in the column. Only sums that are infinite or NaN have such terms, so terms are
+  /// counted only then.
+  [[nodiscard]] ValuePtr with_nan(Block& before, BufferId sums, const ValuePtr& value) {
     const ValuePtr zero = make_number(type_, 0);
-    const ValuePtr is_nan = make_op(
-        Op::where,
-        {make_op(Op::eq, {make_op(Op::mul, {found_.x, zero}), zero}), zero, make_number(type_, 1)});
-    const Vars vars = vars_in(*found_.x);
-    const auto is_of_x = [&](const StmtPtr& loop) { return vars.contains(loop->var); };
-    Loops elements;
-    std::ranges::copy_if(outer_, std::back_inserter(elements), is_of_x);
-    std::ranges::copy_if(rows_, std::back_inserter(elements), is_of_x);
-    const std::vector<Affine> at = subscripts_of(elements, {}, {});
-    const BufferId all = in_.add_scratch("NaN of all", type_, dims_of(elements, false, {}));
+    const auto none = [&](const ValuePtr& x) { return make_op(Op::mul, {x, zero}); };
+    const auto is_zero = [&](const ValuePtr& x) { return make_op(Op::eq, {x, zero}); };
+    const std::vector<Affine> at = subscripts_of(outer_, affine_var(places_->var), rows_);
+    Loops elements = outer_;
+    elements.insert(elements.end(), rows_.begin(), rows_.end());
+    Loops sums_of_all = outer_;
+    sums_of_all.push_back(places_);
+    sums_of_all.insert(sums_of_all.end(), rows_.begin(), rows_.end());
     const BufferId any = in_.add_scratch("NaN", type_, {});
-    append(before, sum_of(found_.sum.loops, is_nan, elements, all, at));
-    append(before, sum_of(elements, make_load(all, type_, at), {}, any, {}));
-    const BufferId each = in_.add_scratch("NaN of columns", type_, dims_of(outer_, true, rows_));
-    Block count = for_all(each, outer_, zero, false);
-    append(before, own(around(outer_, std::move(count))));
+    append(before, sum_of(sums_of_all, none(make_load(sums, type_, at)), {}, any));
+    const BufferId each = in_.add_scratch("NaN at places", type_, dims_of(outer_, true, rows_));
+    append(before, own(around(outer_, for_all(each, outer_, zero, false))));
     const auto number = [](int n) { return make_number(DType::i32, n); };
-    const ValuePtr is_counted = make_op(
-        Op::where, {make_op(Op::eq, {make_load(any, type_, {}), zero}), number(-1), number(0)});
+    const ValuePtr is_counted =
+        make_op(Op::where, {is_zero(make_load(any, type_, {})), number(-1), number(0)});
+    const ValuePtr is_nan =
+        make_op(Op::where, {is_zero(none(found_.x)), zero, make_number(type_, 1)});
     before.push_back(make_at(
         in_.fresh.var(), 0, 1, is_counted, false,
         own(around(outer_, terms(each, outer_, is_nan, Affine(), extent(found_.sum.loops[0]))))));
-    const ValuePtr own_count =
+    const BufferId all = in_.add_scratch("NaN of all", type_, dims_of(elements, false, {}));
+    append(before, sum_of({places_}, make_load(each, type_, at), elements, all));
+    const ValuePtr of_all = make_load(all, type_, subscripts_of(elements, {}, {}));
+    const ValuePtr of_column =
         make_load(each, type_, subscripts_of(outer_, affine_var(column_->var), rows_));
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-    return make_op(Op::where, {make_op(Op::eq, {make_load(all, type_, at), own_count}), value,
+    return make_op(Op::where, {make_op(Op::eq, {of_all, of_column}), value,
                                make_constant(Scalar::of_float(type_, nan))});
   }
 
-  /// for each element: buffer[at] = the sum of the value over the loops
+  /// for each element: buffer[element] = the sum of the value over the loops
   [[nodiscard]] Block sum_of(const Loops& loops, const ValuePtr& value, const Loops& elements,
-                             BufferId buffer, const std::vector<Affine>& at) const {
+                             BufferId buffer) const {
     const LocalId local = in_.fresh.local();
     const ValuePtr sum = make_local(local, type_);
     Block body{make_declare(local, make_number(type_, 0))};
     append(body, around(loops, {make_assign(local, make_op(Op::add, {sum, value}))}));
-    body.push_back(make_store(buffer, at, sum));
+    body.push_back(make_store(buffer, subscripts_of(elements, {}, {}), sum));
     return own(around(elements, std::move(body)));
   }
 
@@ -433,8 +439,9 @@ class PlacesMaker {
   OneHotSum found_;
   const DType type_;
   StmtPtr column_;
-  Loops outer_;  ///< loops around the sum that are taken one by one
-  Loops rows_;   ///< loops around the sum whose elements have the same place
+  StmtPtr places_;  ///< the loop over the columns, and a place for terms without a column
+  Loops outer_;     ///< loops around the sum that are taken one by one
+  Loops rows_;      ///< loops around the sum whose elements have the same place
 };
 
 class Rewriter {

@@ -11,7 +11,7 @@
 namespace heddle::jit::testing {
 namespace {
 
-constexpr std::int64_t groups = 40, terms = 200, wide = 9;
+constexpr std::int64_t groups = 40, term_count = 200, wide = 9;
 
 /// Places on both sides of the groups, too; small numbers, among them `rare` at three places.
 HostArray filled(const BufferDecl& buffer, std::uint64_t seed, double rare) {
@@ -57,7 +57,7 @@ Expr one_hot(const Expr& at, const Index& g) { return cast(at == cast(embed(g), 
 
 class OneHotSumsTest : public ::testing::Test {
  protected:
-  const Tensor of{"of", i32, {terms}}, x{"x", f32, {terms}}, sums{"sums", f32, {groups}};
+  const Tensor of{"of", i32, {term_count}}, x{"x", f32, {term_count}}, sums{"sums", f32, {groups}};
   const Index g, i, j, b;
 };
 
@@ -78,7 +78,7 @@ TEST_F(OneHotSumsTest, TermsAreAddedAtTheirPlaces) {
 
 // J9: rows of a place are added as rows, and rows across memory one by one
 TEST_F(OneHotSumsTest, RowsAreAddedAtTheirPlaces) {
-  const Tensor rows("rows", f32, {terms, wide}), columns("columns", f32, {wide, terms}),
+  const Tensor rows("rows", f32, {term_count, wide}), columns("columns", f32, {wide, term_count}),
       by_rows("by_rows", f32, {groups, wide}), by_columns("by_columns", f32, {wide, groups});
   Program along("along"), across("across");
   along << (by_rows(g, j) = sum(one_hot(of(i), g) * rows(i, j)));
@@ -94,7 +94,7 @@ TEST_F(OneHotSumsTest, RowsAreAddedAtTheirPlaces) {
 
 // J9: a one-hot matrix that is stored for several readers is not read, nor are clamped places
 TEST_F(OneHotSumsTest, StoredMatricesAreSeenThrough) {
-  Tensor hot("hot", f32, {terms, groups}), near("near", i32, {terms});
+  Tensor hot("hot", f32, {term_count, groups}), near("near", i32, {term_count});
   const Tensor counts("counts", f32, {groups});
   Program shared("shared");
   shared << (near(i) = min(max(of(i), -1), groups)) << (hot(i, g) = one_hot(near(i), g))
@@ -109,8 +109,8 @@ TEST_F(OneHotSumsTest, StoredMatricesAreSeenThrough) {
 
 // J9: few groups are products; a place, or a term, that depends on the group has none
 TEST_F(OneHotSumsTest, OthersStay) {
-  const Tensor few("few", f32, {8}), table("table", f32, {terms, groups}),
-      moving("moving", i32, {terms, groups});
+  const Tensor few("few", f32, {8}), table("table", f32, {term_count, groups}),
+      moving("moving", i32, {term_count, groups});
   Program small("small"), own("own"), moved("moved"), largest("largest");
   small << (few(g) = sum(x(i) * one_hot(of(i), g)));
   own << (sums(g) = sum(table(i, g) * one_hot(of(i), g)));
