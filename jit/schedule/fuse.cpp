@@ -126,10 +126,11 @@ int cost_of_values(const Stmt& loop) {
 /// their common properties.
 struct Group {
   Group(const StmtPtr& stmt, const LoopQuestion& fixed) : parts{stmt} {
-    may_join = stmt->kind == StmtKind::loop && stmt->mark == LoopMark::serial && !fixed(stmt) &&
-               !assigns_outside(*stmt);
-    if (!may_join) return;
+    passes = stmt->kind == StmtKind::loop && !assigns_outside(*stmt);
+    if (!passes) return;
     touched = footprint(*stmt);
+    may_join = stmt->mark == LoopMark::serial && !fixed(stmt);
+    if (!may_join) return;
     scatters = is_scatter(*stmt);
     size = element_size(*stmt);
     cost = cost_of_values(*stmt);
@@ -164,7 +165,8 @@ struct Group {
   }
 
   std::vector<StmtPtr> parts;
-  Block comments;  ///< stood between the parts, and stand before the joined loop
+  Block comments;       ///< stood between the parts, and stand before the joined loop
+  bool passes = false;  ///< a loop that only its footprint keeps at its place
   bool may_join = false;
   bool scatters = false;  ///< see is_scatter()
   Footprint touched;
@@ -188,9 +190,18 @@ bool joins_for_reads(Group& first, Group& second, const LoopQuestion& becomes_ve
          first.become_vectors(becomes_vectors) == second.become_vectors(becomes_vectors);
 }
 
+/// True if neither loop writes a buffer that the other touches.
+bool are_apart(const Group& first, const Group& second) {
+  return first.passes && second.passes && std::ranges::all_of(second.touched, [&](const auto& of) {
+           const auto own = first.touched.find(of.first);
+           return own == first.touched.end() || !(own->second.written || of.second.written);
+         });
+}
+
 /// True if each iteration conflicts only with the same iteration of the other loop, and the loops
-/// share data: written by one of them, or read by both.
-bool fusable(Group& first, Group& second, const LoopQuestion& becomes_vectors) {
+/// share data: written by one of them or, if they are neighbours, read by both.
+bool fusable(Group& first, Group& second, bool are_neighbours,
+             const LoopQuestion& becomes_vectors) {
   const bool alike = first.may_join && second.may_join && first.parts.size() < joined_max &&
                      first.cost + second.cost <= joined_cost_max &&
                      first.loop().from == second.loop().from && first.loop().to == second.loop().to;
@@ -209,7 +220,8 @@ bool fusable(Group& first, Group& second, const LoopQuestion& becomes_vectors) {
     shares_written = shares_written || written;
     shares = shares || meets;
   }
-  return shares_written || (shares && joins_for_reads(first, second, becomes_vectors));
+  return shares_written ||
+         (are_neighbours && shares && joins_for_reads(first, second, becomes_vectors));
 }
 
 /// By buffer: the position of the only statement that touches it, if there is a single one.
@@ -353,16 +365,22 @@ void shrink_scratch(Lowered& lowered) {
 
 Block fuse_loops(const Block& body, const LoopQuestion& fixed,
                  const LoopQuestion& becomes_vectors) {
-  Block result;
-  std::optional<Group> group;
-  Block comments;  // after the group
-  const auto end_group = [&] {
-    if (group) {
-      result.insert(result.end(), group->comments.begin(), group->comments.end());
-      result.push_back(joined(*group, fixed, becomes_vectors));
+  constexpr std::ptrdiff_t passed_max = 8;  // groups that a loop passes to join another
+  std::vector<Group> groups;
+  Block comments;  // after the last group
+  // Adds the loop to the latest group that takes it, before groups that share no data with it.
+  const auto join = [&](Group& next) {
+    const auto last = groups.rbegin();
+    const auto end = last + std::min(std::ssize(groups), passed_max);
+    for (auto group = last; group != end; ++group) {
+      if (fusable(*group, next, group == last, becomes_vectors)) {
+        group->comments.insert(group->comments.end(), comments.begin(), comments.end());
+        group->add(std::move(next));
+        return true;
+      }
+      if (!are_apart(*group, next)) return false;
     }
-    result.insert(result.end(), comments.begin(), comments.end());
-    comments.clear();
+    return false;
   };
   for (std::ptrdiff_t k = 0; k < std::ssize(body); ++k) {
     const StmtPtr& stmt = body[static_cast<std::size_t>(k)];
@@ -372,26 +390,28 @@ Block fuse_loops(const Block& body, const LoopQuestion& fixed,
     }
     // Starts of further sums at computed positions, which may join.
     const auto is_start = [&](const StmtPtr& each) {
-      return each->kind == StmtKind::comment || starts_apart(*each, group->touched);
+      return each->kind == StmtKind::comment || starts_apart(*each, groups.back().touched);
     };
-    if (group && group->scatters && is_start(stmt)) {
+    if (!groups.empty() && groups.back().scatters && is_start(stmt)) {
       const auto next = std::find_if_not(body.begin() + k, body.end(), is_start);
       if (next != body.end() && is_scatter(**next)) {
-        result.push_back(stmt);
+        groups.insert(groups.end() - 1, Group(stmt, fixed));
         continue;
       }
     }
     Group next(stmt, fixed);
-    if (group && fusable(*group, next, becomes_vectors)) {
-      group->add(std::move(next));
-      group->comments.insert(group->comments.end(), comments.begin(), comments.end());
-      comments.clear();
-      continue;
+    if (!join(next)) {
+      next.comments = comments;
+      groups.push_back(std::move(next));
     }
-    end_group();
-    group = std::move(next);
+    comments.clear();
   }
-  end_group();
+  Block result;
+  for (const Group& group : groups) {
+    result.insert(result.end(), group.comments.begin(), group.comments.end());
+    result.push_back(joined(group, fixed, becomes_vectors));
+  }
+  result.insert(result.end(), comments.begin(), comments.end());
   return result;
 }
 

@@ -304,6 +304,33 @@ TEST(ScheduleTest, LoopsThatReadTheSameAreJoined) {
   EXPECT_EQ(nests(others), 4);
 }
 
+// J9: a loop passes loops without common data to join the loop whose results it uses, and no others
+TEST(ScheduleTest, LoopsPassOthersToJoin) {
+  Tensor y("y", f32, {40, 50});
+  const Tensor x("x", f32, {40, 50}), z("z", f32, {40, 50}), w("w", f32, {30, 20}),
+      sums("sums", f32, {30}), columns("columns", f32, {50});
+  y.set_mode(MemoryMode::on_device);
+  const Index i, j, m, n;
+  const auto nests = [](const Program& program) {
+    expect_unchanged(program);
+    const std::vector<ScheduleStep> others{ScheduleStep::reduction, ScheduleStep::elementwise};
+    const Loop loop = schedule(optimize(lower(program)), tiny_target(Isa::avx2), others).loop;
+    return std::ranges::count(loop.body, StmtKind::loop, &Stmt::kind);
+  };
+  Program passes("passes"), waits("waits"), reads("reads"), stays("stays");
+  passes << (y(i, j) = x(i, j) + 1) << (sums(m) = sum(w(m, n))) << (z(i, j) = y(i, j) * 2);
+  EXPECT_EQ(nests(passes), 2);
+  waits << (y(i, j) = x(i, j) + 1) << (columns(j) = sum(x(i, j)))
+        << (z(i, j) = y(i, j) * columns(j));
+  EXPECT_EQ(nests(waits), 3);
+  // z would be overwritten before the sums of its columns are taken.
+  reads << (y(i, j) = x(i, j) + 1) << (columns(j) = sum(z(i, j))) << (z(i, j) = y(i, j) * 2);
+  EXPECT_EQ(nests(reads), 3);
+  // Loops that only read the same are joined as neighbours alone.
+  stays << (y(i, j) = x(i, j) + 1) << (sums(m) = sum(w(m, n))) << (z(i, j) = x(i, j) * 2);
+  EXPECT_EQ(nests(stays), 3);
+}
+
 // J9, J13: sums at the same positions are one loop, unless the positions change or order matters
 TEST(ScheduleTest, SumsAtTheSamePositionsAreJoined) {
   const Tensor rows("rows", i32, {100}), x("x", f32, {100}), count("count", f32, {7}),
