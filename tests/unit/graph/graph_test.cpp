@@ -272,7 +272,7 @@ TEST(GraphTest, LongChainsTakeNoStack) {
   g.finish({x});
   const std::string text = g.to_string();
   EXPECT_EQ(Graph::parse(text).hash(), g.hash());
-  EXPECT_GT(g.program().program.statements().size(), length / 100);
+  EXPECT_GT(g.program().program.statements().size(), length / 200);
 }
 
 }  // namespace
