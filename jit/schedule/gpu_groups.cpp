@@ -14,6 +14,7 @@
 #include "jit/loop/verify.hpp"
 #include "jit/schedule/contraction.hpp"
 #include "jit/schedule/fuse.hpp"
+#include "jit/schedule/gpu_columns.hpp"
 #include "jit/schedule/gpu_contraction.hpp"
 #include "jit/schedule/gpu_rows.hpp"
 #include "jit/schedule/gpu_sums.hpp"
@@ -85,6 +86,15 @@ class Groups {
     return that_fits([&] { return schedule_rows_on_gpu(in_, loops, body); });
   }
 
+  std::optional<Block> columns(const std::vector<StmtPtr>& loops, const Block& body) {
+    if (!takes_(ScheduleStep::reduction)) return std::nullopt;
+    const std::optional<Block> nests = cut_columns_on_gpu(in_, loops, body);
+    if (!nests) return that_fits([&] { return schedule_columns_on_gpu(in_, loops, body); });
+    Block made;
+    for (const StmtPtr& each : *nests) append(made, nest(each));
+    return made;
+  }
+
   /// The result of `make`; or nothing, and no scratch, where threads of a group would share more
   /// memory than a group has.
   template <class Make>
@@ -109,6 +119,7 @@ class Groups {
       made = that_fits([&] { return schedule_transpose_on_gpu(in_, stmt); });
     std::vector<StmtPtr> loops = independent(stmt);
     if (!made && !loops.empty()) made = rows(loops, loops.back()->body);
+    if (!made && !loops.empty()) made = columns(loops, loops.back()->body);
     if (made) return *std::move(made);
     if (loops.empty()) loops = independent(exchanged(*stmt));
     return grouped(stmt, std::move(loops));

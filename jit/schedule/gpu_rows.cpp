@@ -337,7 +337,9 @@ std::optional<Block> schedule_rows_on_gpu(Scheduling& in, const std::vector<Stmt
   Block rest;
   for (std::size_t k = 1; k < steps->size(); ++k) append(rest, (*steps)[k].statements);
   Block all;
-  for (const GpuNest& nest : cut_sum(in, rows, *sum, rest)) {
+  constexpr std::int64_t parts_max = 1024;  // that the second of two reductions joins
+  const std::int64_t parts = std::clamp<std::int64_t>(longest_row / gpu_part_terms, 2, parts_max);
+  for (const GpuNest& nest : cut_sum(in, rows, *sum, rest, parts)) {
     const std::optional<std::vector<RowStep>> part = steps_of(nest.body);
     std::optional<Block> made = part ? scheduled(in, nest.loops, *part) : std::nullopt;
     if (!made) return std::nullopt;

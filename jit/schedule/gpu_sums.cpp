@@ -34,9 +34,6 @@ Block terms_of(const Reduction& r, std::size_t at, LocalId sum) {
 
 namespace {
 
-/// The most parts that the second of two reductions joins.
-constexpr std::int64_t parts_max = 1024;
-
 /// Reduces parts of each row to scratch, and then the parts in place of the row.
 class CutSums {
  public:
@@ -45,10 +42,8 @@ class CutSums {
 
   /// The nests. Each has the loops of `rows` as its outermost loops, or one loop more; the last
   /// nest contains `rest`.
-  std::vector<GpuNest> cut(const Block& rest) {
+  std::vector<GpuNest> cut(const Block& rest, std::int64_t parts) {
     const Stmt& loop = *r_.loops[which_];
-    const std::int64_t parts =
-        std::clamp<std::int64_t>(iterations_of(loop) / gpu_part_terms, 2, parts_max);
     const auto segments =
         whole_tiles(iterations_of(loop), (iterations_of(loop) + parts - 1) / parts);
     const DType type = r_.declare->value->dtype;
@@ -123,8 +118,8 @@ class CutSums {
 }  // namespace
 
 std::vector<GpuNest> cut_sum(Scheduling& in, const std::vector<StmtPtr>& rows, const Reduction& r,
-                             const Block& rest) {
-  return CutSums(in, rows, r).cut(rest);
+                             const Block& rest, std::int64_t parts) {
+  return CutSums(in, rows, r).cut(rest, parts);
 }
 
 }  // namespace heddle::jit

@@ -29,9 +29,11 @@ struct GpuNest {
   std::vector<StmtPtr> loops;
   Block body;
 };
-/// The reduction `r` of each of the `rows`, and `rest` after it, as reductions of parts of a row to
-/// scratch and, in the last nest, a reduction of the partial results.
+/// The reduction `r` of each of the `rows`, and `rest` after it, as reductions of `parts` parts of
+/// a row to scratch, whose last loop is that over parts, and, in the last nest, a reduction of the
+/// partial results.
 [[nodiscard]] std::vector<GpuNest> cut_sum(Scheduling& in, const std::vector<StmtPtr>& rows,
-                                           const Reduction& r, const Block& rest);
+                                           const Reduction& r, const Block& rest,
+                                           std::int64_t parts);
 
 }  // namespace heddle::jit

@@ -86,7 +86,7 @@ TEST(CudaProgramsTest, ComputeWhatLoopsSay) {
   const Device gpu = gpus.physical_device(0).new_virtual_device();
   const std::uint64_t begin = test::from_environment("HEDDLE_TEST_SEED", 7'000'001);
   const std::uint64_t end = begin + test::seeds(200);
-  std::uint64_t ran = 0, in_groups = 0, in_rows = 0, in_tiles = 0, turned = 0;
+  std::uint64_t ran = 0, in_groups = 0, in_rows = 0, in_columns = 0, in_tiles = 0, turned = 0;
   for (std::uint64_t first = begin; first < end; first += programs_at_once) {
     const std::vector<Drawn> drawn = drawn_from(first, std::min(end, first + programs_at_once));
     std::vector<Program> programs;
@@ -105,6 +105,7 @@ TEST(CudaProgramsTest, ComputeWhatLoopsSay) {
       const std::string text = on_gpu[k]->loop_text();
       if (text.find("block ") != std::string::npos) ++in_groups;
       if (text.find("# rows: ") != std::string::npos) ++in_rows;
+      if (text.find("# columns: ") != std::string::npos) ++in_columns;
       if (text.find("# contraction: tiles") != std::string::npos) ++in_tiles;
       if (text.find("# transpose: tiles") != std::string::npos) ++turned;
     }
@@ -112,6 +113,7 @@ TEST(CudaProgramsTest, ComputeWhatLoopsSay) {
   EXPECT_GT(ran, (end - begin) / 3);
   EXPECT_GT(in_groups, ran / 2);
   EXPECT_GT(in_rows, ran / 20);
+  EXPECT_GE(in_columns, ran / 100);
   EXPECT_GE(in_tiles, ran / 50);
   EXPECT_GE(turned, ran / 50);
 }

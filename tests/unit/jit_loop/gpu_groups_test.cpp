@@ -113,6 +113,31 @@ TEST(GpuGroupsTest, RowsAreSummedByGroups) {
   EXPECT_THAT(rows, ::testing::HasSubstr(" groups 1(. threads 64("));
 }
 
+// J9: columns are summed by tiles of neighbouring columns, with eight threads for each column,
+// which join their sums pairwise; few long columns are summed in parts, and the parts as rows
+TEST(GpuGroupsTest, ColumnsAreSummedByGroups) {
+  const Index i, j, b;
+  const Tensor x("x", f32, {3, 203, 70}), sums("sums", f32, {3, 70}), most("most", f32, {70}),
+      y("y", f32, {2600, 40}), few("few", f32, {40});
+  Program program("program"), greatest("greatest"), cut("cut");
+  program << (sums(b, j) = sum(x(b, i, j)));
+  const auto tile = [](int columns, int turns, int rest) {
+    return fmt::format(
+        "(. threads 8(threads {0}(. {1}(.) .)) threads {2}(threads {0}(. . .)) threads 4(threads "
+        "{0}(.)) threads 2(threads {0}(.)) threads 1(threads {0}(.)) threads {0}(. . .))",
+        columns, turns, rest);
+  };
+  EXPECT_EQ(scheduled(program),
+            "groups 3(groups 2" + tile(32, 25, 3) + ") groups 3(groups 1" + tile(6, 25, 3) + ")");
+  greatest << (most(j) = maximum(x(1, i, j)));
+  EXPECT_THAT(scheduled(greatest), ::testing::StartsWith("groups 2(. threads 8(threads 32("));
+  cut << (few(j) = sum(y(i, j)));
+  const std::string parts = scheduled(cut);
+  EXPECT_THAT(parts,
+              ::testing::StartsWith("groups 10(groups 1(. threads 8(threads 32(. 32(.) .))"));
+  EXPECT_THAT(parts, ::testing::EndsWith("groups 1(threads 40(. 10(.) .))"));
+}
+
 // J9: products of matrices are tiles of results, whose terms a group reads together; what is left
 // of each side is tiles of its own
 TEST(GpuGroupsTest, ProductsAreTiles) {
