@@ -236,16 +236,25 @@ class NodeStatements {
     });
   }
 
-  /// Copies the operand; a second statement combines each element with its predecessor.
+  /// The first element is the operand's; a second statement combines each further element of the
+  /// operand with the result's element before. Along the last axis a sequential loop would compute
+  /// the operand without vectors: an operand that is not in memory is copied to the result first.
   void cumulate() {
     const std::size_t axis = axis_index(node_.fields[0][0]);
     const bool down = node_.fields[1][0] != 0;
-    over(node_.type.dims, [this](StatementMaker& maker) {
-      return tensor_.at(maker.target()) =
-                 cast(maker.read(node_.args[0], maker.places()), node_.type.dtype);
-    });
+    const NodeId arg = node_.args[0];
+    const bool copies = axis + 1 == node_.type.dims.size() && !tensors_[arg];
+    const std::int64_t last = node_.type.dims[axis] - 1;
+    const auto operand = [&](StatementMaker& maker, const NodePlaces& places) {
+      return cast(maker.read(arg, places), node_.type.dtype);
+    };
     Dims dims = node_.type.dims;
-    const std::int64_t last = dims[axis] - 1;
+    if (!copies) dims[axis] = 1;
+    over(dims, [&](StatementMaker& maker) {
+      NodePlaces places = maker.places();
+      if (!copies && down) places[axis] = {last, {}};
+      return tensor_.at(maker.subscripts(places)) = operand(maker, places);
+    });
     dims[axis] = last;
     if (last == 0) return;
     over(dims, [&](StatementMaker& maker) {
@@ -253,9 +262,9 @@ class NodeStatements {
       NodePlaces here = maker.places();
       before[axis] = down ? add({last, {}}, before[axis], -1) : before[axis];
       here[axis] = down ? add({last - 1, {}}, here[axis], -1) : add({1, {}}, here[axis]);
-      return tensor_.at(maker.subscripts(here)) = apply_op(
-                 node_.op,
-                 {tensor_.at(maker.subscripts(before)), tensor_.at(maker.subscripts(here))});
+      const Access to = tensor_.at(maker.subscripts(here));
+      const Expr next = copies ? Expr(to) : operand(maker, here);
+      return to = apply_op(node_.op, {tensor_.at(maker.subscripts(before)), next});
     });
   }
 

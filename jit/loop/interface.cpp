@@ -90,7 +90,9 @@ class Reader {
         if (!empty_) covering_.emplace_back(stmt.buffer, whole(stmt.buffer));
         return;
       case StmtKind::store:
+        storing_ = &stmt;
         value(*stmt.value);
+        storing_ = nullptr;
         bound(stmt.buffer, stmt.subscripts);
         interface_.buffers[stmt.buffer].writes = true;
         if (std::optional<Box> box = covered_by(stmt); box && !covered_[stmt.buffer])
@@ -125,7 +127,7 @@ class Reader {
       BufferAccess& access = interface_.buffers[v.buffer];
       access.reads = true;
       const bool fresh = covered_[v.buffer] || stored_.contains({v.buffer, &v.subscripts});
-      if (!fresh && !empty_ && !is_covered(v)) access.reads_before_writing = true;
+      if (!fresh && !empty_ && !is_covered(v) && !continues(v)) access.reads_before_writing = true;
     }
     for (const ValuePtr& arg : v.args) value(*arg);
   }
@@ -173,6 +175,41 @@ class Reader {
       });
       if (!axis) return false;
       box.push_back(*axis);
+    }
+    return covers_[load.buffer].contains(box);
+  }
+
+  /// True if earlier iterations of a recurrence wrote the element, by the store whose value reads
+  /// it, or earlier statements did: the load's subscripts are the store's some iterations of a loop
+  /// before, and earlier statements wrote what the first iterations read.
+  [[nodiscard]] bool continues(const Value& load) const {
+    if (storing_ == nullptr || load.buffer != storing_->buffer || conditions_ > 0) return false;
+    const std::vector<Affine>&to = storing_->subscripts, &from = load.subscripts;
+    if (to.size() != from.size()) return false;
+    std::optional<std::size_t> axis;
+    for (std::size_t k = 0; k < to.size(); ++k) {
+      if (to[k] == from[k]) continue;
+      if (axis) return false;
+      axis = k;
+    }
+    if (!axis || to[*axis].terms != from[*axis].terms || to[*axis].terms.size() != 1) return false;
+    const AffineTerm& term = to[*axis].terms[0];
+    const Int128 step = term.coefficient;
+    const bool is_loop = term.kind == AffineTerm::Kind::loop && !positions_.contains(term.id);
+    // The number of iterations since.
+    const Int128 since = (static_cast<Int128>(to[*axis].constant) - from[*axis].constant) * step;
+    if (!is_loop || (step != 1 && step != -1) || since <= 0) return false;
+    Box box;
+    for (std::size_t k = 0; k < to.size(); ++k) {
+      using Ends = std::optional<std::pair<std::int64_t, std::int64_t>>;
+      const auto range = reach(from[k], [&](const AffineTerm& each) {
+        if (each.kind != AffineTerm::Kind::loop) return Ends();
+        auto [first, last] = ends(each);
+        if (each.id == term.id) last = std::min(last, narrow(first + since - 1));
+        return k != *axis && each.id == term.id ? Ends() : Ends({first, last});
+      });
+      if (!range) return false;
+      box.push_back(*range);
     }
     return covers_[load.buffer].contains(box);
   }
@@ -232,8 +269,9 @@ class Reader {
   std::vector<Element> stores_;  // earlier in the same iteration, without duplicates
   std::set<Element> stored_;     // equal to stores_
   std::map<VarId, std::pair<std::int64_t, std::int64_t>> vars_;
-  std::set<VarId> positions_;  // variables with a single value
-  int conditions_ = 0;         // number of surrounding positions that may be out of range
+  std::set<VarId> positions_;      // variables with a single value
+  const Stmt* storing_ = nullptr;  // the store whose value is visited
+  int conditions_ = 0;             // number of surrounding positions that may be out of range
   bool empty_ = false;
 };
 

@@ -7,45 +7,12 @@
 #include <set>
 
 #include "jit/loop/rewrite.hpp"
+#include "jit/schedule/footprint.hpp"
 #include "jit/vector/lanes.hpp"
 #include "jit/vector/value_cost.hpp"
 
 namespace heddle::jit {
 namespace {
-
-/// How a loop accesses a buffer: the axes that all accesses subscript by the loop's variable alone.
-struct FootprintPart {
-  bool written = false;
-  bool whole = false;  ///< zeroed
-  std::optional<std::set<std::size_t>> own_axes;
-};
-using Footprint = std::map<BufferId, FootprintPart>;
-
-Footprint footprint(const Stmt& loop) {
-  Footprint result;
-  const auto touch = [&](BufferId buffer, const std::vector<Affine>& at, bool writes) {
-    FootprintPart& touched = result[buffer];
-    touched.written = touched.written || writes;
-    std::set<std::size_t> axes;
-    for (std::size_t axis = 0; axis < at.size(); ++axis) {
-      if (at[axis] == affine_var(loop.var)) axes.insert(axis);
-    }
-    if (touched.own_axes)
-      std::erase_if(*touched.own_axes, [&](std::size_t axis) { return !axes.contains(axis); });
-    else
-      touched.own_axes = std::move(axes);
-  };
-  walk(loop.body, [&](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::zero) result[stmt.buffer].written = result[stmt.buffer].whole = true;
-    if (stmt.kind == StmtKind::store) touch(stmt.buffer, stmt.subscripts, true);
-    if (stmt.value) {
-      walk(*stmt.value, [&](const Value& v) {
-        if (v.kind == ValueKind::load) touch(v.buffer, v.subscripts, false);
-      });
-    }
-  });
-  return result;
-}
 
 bool assigns_outside(const Stmt& loop) {
   std::set<LocalId> own;
@@ -151,16 +118,7 @@ struct Group {
     cost += next.cost;
     for (auto& [buffer, theirs] : next.touched) {
       const auto [at, is_new] = touched.try_emplace(buffer, theirs);
-      if (is_new) continue;
-      FootprintPart& mine = at->second;
-      mine.written = mine.written || theirs.written;
-      mine.whole = mine.whole || theirs.whole;
-      if (mine.own_axes && theirs.own_axes) {
-        std::erase_if(*mine.own_axes,
-                      [&](std::size_t axis) { return !theirs.own_axes->contains(axis); });
-      } else if (!mine.own_axes) {
-        mine.own_axes = std::move(theirs.own_axes);
-      }
+      if (!is_new) at->second.add(theirs);
     }
   }
 
@@ -198,101 +156,37 @@ bool are_apart(const Group& first, const Group& second) {
          });
 }
 
-/// True if each iteration conflicts only with the same iteration of the other loop, and the loops
-/// share data: written by one of them or, if they are neighbours, read by both.
+/// True if no iteration of the second loop conflicts with a later iteration of the first, and the
+/// loops share data: written by one of them or, if they are neighbours, read by both.
 bool fusable(Group& first, Group& second, bool are_neighbours,
              const LoopQuestion& becomes_vectors) {
   const bool alike = first.may_join && second.may_join && first.parts.size() < joined_max &&
                      first.cost + second.cost <= joined_cost_max &&
                      first.loop().from == second.loop().from && first.loop().to == second.loop().to;
   if (!alike) return false;
+  // A loop over elements that are computed from each other would take the other loop's vectors.
+  const bool over_rows = !is_innermost(first.loop()) && !is_innermost(second.loop());
   bool shares = false, shares_written = false;
   for (const auto& [buffer, theirs] : second.touched) {
     const auto own = first.touched.find(buffer);
     if (own == first.touched.end()) continue;
     const FootprintPart& mine = own->second;
-    const bool meets = !mine.whole && !theirs.whole && mine.own_axes && theirs.own_axes &&
-                       std::ranges::any_of(*mine.own_axes, [&](std::size_t axis) {
-                         return theirs.own_axes->contains(axis);
-                       });
     const bool written = mine.written || theirs.written;
+    const bool meets = !mine.whole && !theirs.whole && mine.own_axes && theirs.own_axes &&
+                       std::ranges::any_of(*mine.own_axes, [&](const auto& axis) {
+                         const auto other = theirs.own_axes->find(axis.first);
+                         if (other == theirs.own_axes->end()) return false;
+                         AxisUse both = axis.second;
+                         both.add(other->second);
+                         return both.all().are_one() ||
+                                (written && over_rows && follows(axis.second, other->second));
+                       });
     if (written && !meets) return false;
     shares_written = shares_written || written;
     shares = shares || meets;
   }
   return shares_written ||
          (are_neighbours && shares && joins_for_reads(first, second, becomes_vectors));
-}
-
-/// By buffer: the position of the only statement that touches it, if there is a single one.
-std::vector<std::optional<std::size_t>> only_users(const Loop& loop) {
-  struct User {
-    std::size_t position = 0;
-    bool is_one = false, is_more = false;
-  };
-  std::vector<User> users(loop.buffers.size());
-  for (std::size_t k = 0; k < loop.body.size(); ++k) {
-    const auto use = [&](BufferId buffer) {
-      User& user = users[buffer];
-      user.is_more = user.is_more || (user.is_one && user.position != k);
-      user.position = k;
-      user.is_one = true;
-    };
-    const Block alone{loop.body[k]};
-    walk(alone, [&](const Stmt& s) {
-      if (s.kind == StmtKind::store || s.kind == StmtKind::zero) use(s.buffer);
-    });
-    walk_values(alone, [&](const Value& v) {
-      if (v.kind == ValueKind::load) use(v.buffer);
-    });
-  }
-  std::vector<std::optional<std::size_t>> result;
-  for (const User& user : users)
-    result.push_back(user.is_one && !user.is_more ? std::optional(user.position) : std::nullopt);
-  return result;
-}
-
-/// For each buffer, the axis that shrinks to a single element.
-using ShrunkAxes = std::map<BufferId, std::size_t>;
-
-StmtPtr at_first(const StmtPtr& stmt, const ShrunkAxes& axes) {
-  Stmt copy = *stmt;
-  if (copy.kind == StmtKind::store) {
-    if (const auto at = axes.find(copy.buffer); at != axes.end())
-      copy.subscripts[at->second] = Affine();
-  }
-  if (copy.value) {
-    copy.value = rebuild(copy.value, [&](ValuePtr v) {
-      const auto axis = v->kind == ValueKind::load ? axes.find(v->buffer) : axes.end();
-      if (axis == axes.end()) return v;
-      std::vector<Affine> at = v->subscripts;
-      at[axis->second] = Affine();
-      return make_load(v->buffer, v->dtype, std::move(at));
-    });
-  }
-  for (StmtPtr& inner : copy.body) inner = at_first(inner, axes);
-  return std::make_shared<const Stmt>(std::move(copy));
-}
-
-/// Shrinks scratch that only this loop touches.
-ShrunkAxes shrink(Lowered& lowered, const Stmt& loop, const std::vector<BufferId>& scratch) {
-  ShrunkAxes axes;
-  const Footprint touched = footprint(loop);
-  for (const BufferId buffer : scratch) {
-    const FootprintPart& of = touched.at(buffer);
-    if (of.whole || !of.own_axes || of.own_axes->empty()) continue;
-    const std::size_t axis = *of.own_axes->begin();
-    BufferDecl& decl = lowered.loop.buffers[buffer];
-    Dims dims = decl.type.dims;
-    dims[axis] = 1;
-    // A buffer of a single element would keep iterations of an innermost loop from running side by
-    // side.
-    if (ArrayType{decl.type.dtype, dims}.num_elements() == 1) continue;
-    decl.type.dims = dims;
-    lowered.tensors[buffer] = Tensor(lowered.tensors[buffer].label(), decl.type.dtype, dims);
-    axes[buffer] = axis;
-  }
-  return axes;
 }
 
 /// True if the second statement is at the position of the first, which the first does not change.
@@ -345,23 +239,6 @@ StmtPtr joined(const Group& group, const LoopQuestion& fixed, const LoopQuestion
 }
 
 }  // namespace
-
-void shrink_scratch(Lowered& lowered) {
-  // by the index of the only loop that touches it
-  std::map<std::size_t, std::vector<BufferId>> scratch;
-  const std::vector<std::optional<std::size_t>> users = only_users(lowered.loop);
-  for (BufferId buffer = 0; buffer < users.size(); ++buffer) {
-    if (!users[buffer] || lowered.loop.buffers[buffer].role != Role::scratch) continue;
-    const Stmt& user = *lowered.loop.body[*users[buffer]];
-    if (user.kind == StmtKind::loop && user.mark == LoopMark::serial)
-      scratch[*users[buffer]].push_back(buffer);
-  }
-  for (const auto& [position, buffers] : scratch) {
-    StmtPtr& stmt = lowered.loop.body[position];
-    const ShrunkAxes axes = shrink(lowered, *stmt, buffers);
-    if (!axes.empty()) stmt = at_first(stmt, axes);
-  }
-}
 
 Block fuse_loops(const Block& body, const LoopQuestion& fixed,
                  const LoopQuestion& becomes_vectors) {

@@ -18,8 +18,4 @@ using LoopQuestion = std::function<bool(const StmtPtr&)>;
 [[nodiscard]] Block fuse_loops(const Block& body, const LoopQuestion& fixed,
                                const LoopQuestion& becomes_vectors);
 
-/// Shrinks scratch in which each iteration of a single outer loop uses a separate part, to one such
-/// part, which stays in cache.
-void shrink_scratch(Lowered& lowered);
-
 }  // namespace heddle::jit

@@ -13,6 +13,7 @@
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/verify.hpp"
 #include "jit/schedule/contraction.hpp"
+#include "jit/schedule/footprint.hpp"
 #include "jit/schedule/fuse.hpp"
 #include "jit/schedule/gpu_columns.hpp"
 #include "jit/schedule/gpu_contraction.hpp"
@@ -220,9 +221,9 @@ Lowered schedule_on_gpu(Lowered lowered, const Target& target,
                         const std::optional<ContractionTile>& tile) {
   lowered.loop.body = with_whole_terms(lowered.loop.body);
   // Fused nests need a single launch, and a statement's results are at hand for the next one. Nests
-  // with too few iterations to occupy the GPU stay alone.
+  // with too few iterations to occupy the GPU stay alone, and so do recurrences.
   const auto stays_alone = [&](const StmtPtr& nest) {
-    return iterations_of(*nest) < gpu_groups_wanted ||
+    return iterations_of(*nest) < gpu_groups_wanted || carries(footprint(*nest)) ||
            find_contraction(lowered.loop, nest).has_value() || is_transpose(lowered.loop, nest);
   };
   const auto becomes_vectors = [](const StmtPtr&) { return false; };

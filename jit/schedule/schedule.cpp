@@ -19,9 +19,11 @@
 #include "jit/schedule/one_hot_sums.hpp"
 #include "jit/schedule/parallel.hpp"
 #include "jit/schedule/prefetch.hpp"
+#include "jit/schedule/recurrences.hpp"
 #include "jit/schedule/row_reduction.hpp"
 #include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/settled_positions.hpp"
+#include "jit/schedule/shrunk_scratch.hpp"
 #include "jit/schedule/stream.hpp"
 #include "jit/schedule/sum_blocks.hpp"
 #include "jit/schedule/terms.hpp"
@@ -157,9 +159,11 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
            (steps.take(ScheduleStep::transpose) && is_transpose(lowered.loop, stmt)) ||
            (steps.take(ScheduleStep::reduction) && is_column_reduction(in, stmt));
   };
-  if (steps.take(ScheduleStep::fuse))
+  if (steps.take(ScheduleStep::fuse)) {
+    lowered.loop.body = with_rows_of_recurrences(in.fresh, lowered.loop.body);
     lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone,
                                    [&](const StmtPtr& nest) { return is_elementwise(in, nest); });
+  }
   shrink_scratch(lowered);
   const bool hoists = steps.take(ScheduleStep::hoist);
   if (hoists) store_shared_values(in);
