@@ -53,6 +53,11 @@ def has_nvrtc():
             ctypes.util.find_library("nvrtc") is not None)
 
 
+def has_pocl():
+    return (pathlib.Path("/etc/OpenCL/vendors/pocl.icd").exists() and
+            ctypes.util.find_library("OpenCL") is not None)
+
+
 # What a machine may lack. Asked of the machine, not of the test: a test that skips where it could
 # run is not excused.
 CONDITIONS = {
@@ -65,6 +70,7 @@ CONDITIONS = {
     "little-memory": lambda: (first_number("/proc/meminfo", r"MemAvailable: *(\d+) kB") << 10) <
                              LARGE_TEST_BYTES,
     "no-nvrtc": lambda: not has_nvrtc(),
+    "no-pocl": lambda: not has_pocl(),
     "no-valgrind": lambda: not shutil.which("valgrind"),
     "no-spin": lambda: not shutil.which("spin"),
     "one-processor": lambda: len(os.sched_getaffinity(0)) < 2,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "heddle/image.hpp"
 #include "jit/emit/emit.hpp"
@@ -17,6 +18,10 @@ namespace heddle::jit {
 
 /// Throws invalid_argument as check_unit(), and unavailable where values are traced.
 [[nodiscard]] std::string emit_cuda(const CompileUnit& unit, const Target& target);
+/// As emit_cuda(), in another C with groups of threads: `prelude` defines the names of types, of
+/// functions and of CUDA that the kernels use.
+[[nodiscard]] std::string emit_groups(const CompileUnit& unit, const Target& target,
+                                      std::string_view prelude);
 
 /// The numbers of groups and threads that the kernel can use.
 [[nodiscard]] LaunchShape launch_shape(const Loop& kernel);

@@ -27,12 +27,12 @@ std::uint64_t product(std::span<const Stmt* const> loops) {
 void CudaDialect::begin_kernel(const KernelSource& kernel) {
   meets_ =
       std::ranges::any_of(loop_.body, [](const StmtPtr& nest) { return group_needs(nest).meets; });
-  out_ += fmt::format("\nextern \"C\" __global__ void {}(\n", kernel_symbol(kernel.name));
+  out_ += fmt::format("\nKERNEL {}(\n", kernel_symbol(kernel.name));
   for (std::size_t k = 0; k < loop_.buffers.size(); ++k) parameter(kernel, k);
   for (std::size_t k = 0; k < loop_.statics.size(); ++k)
     line("  const i64 s{},{}", k, name_comment(kernel.names.statics, k));
-  line("  heddle_kernel_status* const status,");
-  line("  const volatile u32* const stop) {{");
+  line("  GLOBAL heddle_kernel_status* const status,");
+  line("  GLOBAL const volatile u32* const stop) {{");
   for (std::size_t k = 0; k < loop_.buffers.size(); ++k) {
     if (const auto address = embedded_address(kernel, k)) {
       const std::string_view type = storage_type(loop_.buffers[k].type.dtype);
@@ -46,8 +46,8 @@ void CudaDialect::parameter(const KernelSource& kernel, std::size_t k) {
   const BufferDecl& decl = loop_.buffers[k];
   if (embedded_address(kernel, k)) return line("  const u64 unused{},", k);
   const bool read_only = decl.role == Role::input || decl.role == Role::merge;
-  line("  {}{}* const t{},  // {}{}", read_only ? "const " : "", storage_type(decl.type.dtype), k,
-       decl.type.to_string(),
+  line("  GLOBAL {}{}* const t{},  // {}{}", read_only ? "const " : "",
+       storage_type(decl.type.dtype), k, decl.type.to_string(),
        k < kernel.names.buffers.size() ? " " + comment_text(kernel.names.buffers[k]) : "");
 }
 

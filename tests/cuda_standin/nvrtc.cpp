@@ -101,7 +101,7 @@ int standin_run(void (*kernel)(standin_axis, standin_axis, standin_axis, standin
 }
 #line 1
 )";
-constexpr const char* head = "extern \"C\" __global__ void ";
+constexpr const char* head = "\nKERNEL ";
 constexpr const char* options =
     " -std=c++17 -O0 -shared -fPIC -nostdlib -nostartfiles -ffp-contract=off -fno-strict-aliasing"
     " -fvisibility=hidden -w ";
@@ -117,7 +117,7 @@ std::string as_cpp(const std::string& source) {
   for (std::size_t at; (at = source.find(head, done)) != std::string::npos;) {
     const std::size_t begin = at + std::strlen(head), end = source.find('(', begin);
     const std::string name = source.substr(begin, end - begin);
-    text += source.substr(done, at - done) + "static void standin_" + name +
+    text += source.substr(done, at - done) + "\nstatic void standin_" + name +
             "(const standin_axis blockIdx, const standin_axis threadIdx, const standin_axis "
             "gridDim, const standin_axis blockDim,";
     calls += "extern \"C\" __attribute__((visibility(\"default\"))) int " + name +

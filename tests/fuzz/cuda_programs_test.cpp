@@ -16,12 +16,10 @@
 #include "fuzz/random_runs.hpp"
 #include "fuzz/static_values.hpp"
 #include "heddle/graph_ops.hpp"
-#include "jit/code/kernels.hpp"
-#include "jit/schedule/cut.hpp"
 #include "jit/schedule/schedule.hpp"
 #include "jit/toolchain/compiler.hpp"
+#include "support/gpu_kernels.hpp"
 #include "support/loop_interpreter.hpp"
-#include "support/random_contraction.hpp"
 #include "support/seeds.hpp"
 #include "tests/support/paths.hpp"
 
@@ -29,18 +27,6 @@ namespace heddle::jit::testing {
 namespace {
 
 constexpr std::uint64_t programs_at_once = 50;
-
-/// The seeds' programs, and of each tenth one a chain of elementwise statements and reductions,
-/// sums of products, and what reads across memory.
-std::vector<Drawn> drawn_from(std::uint64_t first, std::uint64_t end) {
-  std::vector<Drawn> drawn = programs_from(first, end);
-  for (std::uint64_t seed = first; seed < end; seed += 10) {
-    drawn.push_back({seed + 1'000'000'000, {random_rows(seed), {}}});
-    drawn.push_back({seed + 2'000'000'000, {random_contraction(seed), {}}});
-    drawn.push_back({seed + 3'000'000'000, {random_transpose(seed), {}}});
-  }
-  return drawn;
-}
 
 /// What the loops of a kernel compute from the arrays that a run began with. Scratch is garbage.
 std::vector<HostArray> arrays_before(const Lowered& lowered, const Left& run, std::uint64_t seed) {
@@ -88,7 +74,8 @@ TEST(CudaProgramsTest, ComputeWhatLoopsSay) {
   const std::uint64_t end = begin + test::seeds(200);
   std::uint64_t ran = 0, in_groups = 0, in_rows = 0, in_columns = 0, in_tiles = 0, turned = 0;
   for (std::uint64_t first = begin; first < end; first += programs_at_once) {
-    const std::vector<Drawn> drawn = drawn_from(first, std::min(end, first + programs_at_once));
+    const std::vector<Drawn> drawn =
+        gpu_programs_from(first, std::min(end, first + programs_at_once));
     std::vector<Program> programs;
     BatchOptions batch;
     for (const Drawn& each : drawn) {
@@ -120,16 +107,7 @@ TEST(CudaProgramsTest, ComputeWhatLoopsSay) {
 
 /// The kernels of a program for a GPU, as one unit.
 CompileUnit unit_of(const Program& program, const std::string& name, const Target& target) {
-  const Lowered made = schedule(optimize(lower(program)), target);
-  CompileUnit unit;
-  unit.name = name;
-  for (const KernelPart& part : cut_kernels(made.loop, kernel_nodes_max, ScratchOf::all_parts)) {
-    KernelSource kernel;
-    kernel.name = "part" + std::to_string(unit.kernels.size());
-    kernel.loop = verified_after("cut", part.loop, {});
-    unit.kernels.push_back(std::move(kernel));
-  }
-  return unit;
+  return gpu_kernels(schedule(optimize(lower(program)), target).loop, name).unit;
 }
 
 /// NVIDIA's compiler for three generations of GPUs.
@@ -206,7 +184,7 @@ TEST_F(NvrtcTest, TakesKernelsOfRandomPrograms) {
   const std::uint64_t begin = test::from_environment("HEDDLE_TEST_SEED", 7'000'001);
   std::size_t compiled = 0, in_groups = 0;
   std::vector<std::vector<CubinUse>> uses(compilers_.size());
-  for (const Drawn& drawn : drawn_from(begin, begin + test::seeds(200) / 5)) {
+  for (const Drawn& drawn : gpu_programs_from(begin, begin + test::seeds(200) / 5)) {
     for (std::size_t k = 0; k < compilers_.size(); ++k) {
       const std::shared_ptr<const Compiler>& compiler = compilers_[k];
       const auto made = compiler->compile(

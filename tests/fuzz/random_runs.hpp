@@ -1,4 +1,4 @@
-// Random programs, and what they leave when a device runs them. One thread.
+// Runs of random programs on a device, and what they leave. One thread.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "fuzz/context_arrays.hpp"
+#include "fuzz/drawn_programs.hpp"
 #include "heddle/heddle.hpp"
-#include "jit/lower/lower.hpp"
-#include "support/random_program.hpp"
 
 namespace heddle::jit::testing {
 
@@ -37,27 +36,6 @@ inline Left run(const Device& device, const Code& code, const RandomProgram& ran
   for (const Tensor& tensor : tensors) left.arrays.push_back(read(routine.context(), tensor));
   left.parts = device.statistics().parts - before;
   return left;
-}
-
-struct Drawn {
-  std::uint64_t seed;
-  RandomProgram random;
-};
-
-/// Those of the seeds that compile, and merge nothing.
-inline std::vector<Drawn> programs_from(std::uint64_t first, std::uint64_t end) {
-  std::vector<Drawn> drawn;
-  for (std::uint64_t seed = first; seed < end; ++seed) {
-    RandomProgram random = random_program(seed, {.large = seed % 4 != 0});
-    try {
-      const Lowered lowered = optimize(lower(random.program));
-      if (std::ranges::none_of(lowered.loop.buffers,
-                               [](const auto& buffer) { return buffer.role == Role::merge; }))
-        drawn.push_back({seed, std::move(random)});
-    } catch (const Error&) {  // a memory mode that it cannot keep
-    }
-  }
-  return drawn;
 }
 
 }  // namespace heddle::jit::testing

@@ -1,0 +1,78 @@
+// See opencl_text.hpp.
+#include "opencl/opencl_text.hpp"
+
+#include <sstream>
+#include <string_view>
+
+#include "jit/emit/cuda.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+/// Tables of functions are not `static`, which OpenCL C 1.2 has no place for. PoCL 3.1 has no
+/// work_group_any(): the host writes the stop word before a launch only, so all threads of a group
+/// vote alike.
+constexpr std::string_view opencl_prelude = R"(#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#pragma OPENCL FP_CONTRACT OFF
+typedef uchar u8;
+typedef char i8;
+typedef ushort u16;
+typedef short i16;
+typedef int i32;
+typedef uint u32;
+typedef long i64;
+typedef ulong u64;
+typedef float f32;
+typedef double f64;
+
+typedef struct { i32 code; i32 detail; } heddle_kernel_status;
+#define KERNEL __kernel void
+#define GLOBAL __global
+#define SHARED(type, name, count) __local type name[count]
+#define INLINE __attribute__((always_inline))
+#define static
+#define threadIdx ((uint2)(get_local_id(0), 0))
+#define blockIdx ((uint2)(get_group_id(0), 0))
+#define blockDim ((uint2)(get_local_size(0), 0))
+#define gridDim ((uint2)(get_num_groups(0), 0))
+#define __syncthreads() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define __syncthreads_or(vote) (__syncthreads(), (vote))
+#define __builtin_nanf(text) as_float(0x7fc00000)
+#define __builtin_nan(text) as_double(0x7ff8000000000000l)
+#define __builtin_inff() as_float(0x7f800000)
+#define __builtin_inf() as_double(0x7ff0000000000000l)
+#define __builtin_fabsf fabs
+#define __builtin_fabs fabs
+#define __builtin_fmaf fma
+#define __builtin_fma fma
+#define __builtin_sqrtf sqrt
+#define __builtin_sqrt sqrt
+#define __builtin_rintf rint
+#define __builtin_rint rint
+#define fmodf fmod
+)";
+
+/// OpenCL C declares the memory of a group at the beginning of the kernel.
+std::string with_shared_first(const std::string& text) {
+  std::string result;
+  std::size_t body = 0;  // the place behind the kernel's head
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    line += '\n';
+    if (line.find("  SHARED(") != std::string::npos) {
+      result.insert(body, line);
+      continue;
+    }
+    result += line;
+    if (line.ends_with("* const stop) {\n")) body = result.size();
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string emit_opencl(const CompileUnit& unit, const Target& target) {
+  return with_shared_first(emit_groups(unit, target, opencl_prelude));
+}
+
+}  // namespace heddle::jit::testing
