@@ -1,7 +1,7 @@
 // A kernel as CUDA C++ text: C (emit/c_dialect.hpp), except for the work shared out among groups of
 // threads. Iterations of a parallel loop are groups, iterations of block loops are threads of a
-// group; a single thread runs all other statements. Not thread-safe: one object per kernel being
-// emitted.
+// group; a single thread runs all other statements. The prelude of a unit (emit/cuda.cpp) defines
+// the names in capitals. Not thread-safe: one object per kernel being emitted.
 #pragma once
 
 #include <cstdint>

@@ -74,8 +74,6 @@ std::string stages(const Program& program) {
   return hidden + text.substr(from);
 }
 
-void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.name; }
-
 class GoldenTest : public ::testing::TestWithParam<Golden> {};
 
 // J4, J5, J9, O26

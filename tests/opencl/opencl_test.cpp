@@ -1,6 +1,6 @@
 // Kernels for GPUs on PoCL, whose groups, barriers and shared memory others wrote, against the
-// interpreter: every bit of every buffer. HEDDLE_TEST_SEEDS=n looks at n seeds instead of 40,
-// HEDDLE_TEST_SEED=s at those from s on.
+// interpreter: every bit of every buffer. HEDDLE_TEST_SEEDS=n looks at n seeds instead of 40, of
+// programs at 3 n; HEDDLE_TEST_SEED=s at those from s on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,6 +24,7 @@
 #include "support/compute_types.hpp"
 #include "support/gpu_kernels.hpp"
 #include "support/loop_interpreter.hpp"
+#include "support/parsed.hpp"
 #include "support/random_graph.hpp"
 #include "support/seeds.hpp"
 
@@ -129,7 +130,8 @@ TEST_F(PoclTest, GoldenPrograms) {
 // B3, B4: random programs with every kind of statement
 TEST_F(PoclTest, RandomPrograms) {
   const std::uint64_t begin = test::from_environment("HEDDLE_TEST_SEED", 7'000'001);
-  for (const Drawn& drawn : gpu_programs_from(begin, begin + test::seeds(40))) {
+  // Half of them merge, or do not compile.
+  for (const Drawn& drawn : gpu_programs_from(begin, begin + 3 * test::seeds(40))) {
     const Lowered made = scheduled(drawn.random.program);
     expect_as_interpreted(made.loop, random_array, drawn.seed, drawn.random.program.to_string(),
                           statics_of(made, drawn.random));
@@ -190,6 +192,37 @@ TEST_F(PoclTest, FrequentGraphs) {
   expect("softmax", [&](Graph& g) { return softmax(matrix(g, "a"), 1); });
   expect("sum of all", [&](Graph& g) { return sum(g.parameter("a", {f32, {100'000}})); });
   tell("frequent graphs");
+}
+
+// B4: statements that schedules make seldom: of one thread beside groups, of one thread of a group;
+// blocks that threads fill in part, fill again, or own
+TEST_F(PoclTest, HandWrittenLoops) {
+  for (const char* const body : {
+           "t2[0] = add.f32(t2[0], 1:f32)\n"
+           "parallel i0 in 0..8 { block i1 in 0..8 { t1[i0, i1] = t0[i0, i1] } }\n",
+           "parallel i0 in 0..8 { t2[i0] = add.f32(t2[i0], t0[i0, 0]) }\n"
+           "parallel i1 in 0..8 { block i2 in 0..64 { t3[i1, i2] = 1:f32 } }\n",
+           "parallel i0 in 0..8 { let x0: f32[200] = 2:f32\n"
+           "block i1 in 0..8 { x0[i1] = t0[i0, i1] }\n"
+           "block i2 in 0..64 { t3[i0, i2] = x0[199 - i2] } }\n",
+           "parallel i0 in 0..8 { for i1 in 0..3 { let x0: f32[64] = 2:f32\n"
+           "block i2 in 0..8 { x0[i2 + 8*i1] = t0[i0, i2] }\n"
+           "block i3 in 0..64 { t3[i0, i3] = add.f32(t3[i0, i3], x0[63 - i3]) } } }\n",
+           "parallel i0 in 0..8 { let x0: f32[8,8,3] = 1:f32\n"
+           "block i1 in 0..8 { block i2 in 0..8 { x0[i1, i2, 2] = t0[i1, i2] } }\n"
+           "block i3 in 0..8 { block i4 in 0..8 {\n"
+           "t3[i0, 8*i3 + i4] = sub.f32(x0[i3, i4, 2], x0[i3, i4, 0]) } } }\n",
+       }) {
+    const Loop loop =
+        parsed(std::string("buffer t0 input f32[8,8]\nbuffer t1 output f32[8,8]\n"
+                           "buffer t2 output f32[8]\nbuffer t3 output f32[8,64]\nkernel {\n") +
+               body + "}\n");
+    for (std::uint64_t seed = 0; seed < 2; ++seed) {
+      expect_as_interpreted(loop, fractions, seed, body);
+      if (HasFatalFailure()) return;
+    }
+  }
+  tell("loops written by hand");
 }
 
 /// Appends to a loop a nest of 16 groups of 256 threads, which writes make(operands) to a new

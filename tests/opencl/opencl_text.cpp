@@ -12,8 +12,7 @@ namespace {
 /// Tables of functions are not `static`, which OpenCL C 1.2 has no place for. PoCL 3.1 has no
 /// work_group_any(): the host writes the stop word before a launch only, so all threads of a group
 /// vote alike.
-constexpr std::string_view opencl_prelude = R"(#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#pragma OPENCL FP_CONTRACT OFF
+constexpr std::string_view opencl_prelude = R"(#pragma OPENCL FP_CONTRACT OFF
 typedef uchar u8;
 typedef char i8;
 typedef ushort u16;
