@@ -2,9 +2,7 @@
 // or lock the host. Started by libheddle as `heddle-compile --serve DIRECTORY` with a socket as
 // stdin; compiles one unit at a time, keeps its files in DIRECTORY, and ends when the socket
 // closes. One thread.
-#include <dlfcn.h>
 #include <fmt/format.h>
-#include <libgccjit.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -15,15 +13,10 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <memory>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 
-#include "files/temp_dir.hpp"
-#include "jit/emit/gccjit.hpp"
-#include "jit/toolchain/gccjit_options.hpp"
+#include "jit/toolchain/gccjit_library.hpp"
 #include "jit/toolchain/helper_wire.hpp"
 #include "jit/toolchain/nvrtc_library.hpp"
 
@@ -42,83 +35,14 @@ constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thr
 constexpr bool sanitized = false;
 #endif
 
-struct ReleaseContext {
-  void operator()(gcc_jit_context* context) const noexcept { gcc_jit_context_release(context); }
-};
-using ContextPtr = std::unique_ptr<gcc_jit_context, ReleaseContext>;
-
-std::string compiler_identity() {
-  const std::string_view machine = gccjit_machine_option(native_target().isa);
-  return fmt::format("libgccjit {}.{}.{}{}{}", gcc_jit_version_major(), gcc_jit_version_minor(),
-                     gcc_jit_version_patchlevel(), machine.empty() ? "" : ", ", machine);
-}
-
-/// The file from which libgccjit was loaded; empty when the loader does not know.
-std::string library_path() {
-  Dl_info info{};
-  const auto* const inside = reinterpret_cast<const void*>(&gcc_jit_context_acquire);
-  return dladdr(inside, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
-}
-
-CompileUnit unit_of(const wire::CompileRequest& request) {
-  CompileUnit unit;
-  unit.name = request.unit_name;
-  unit.trace_values = request.trace_values;
-  for (const wire::KernelText& text : request.kernels) {
-    KernelSource kernel;
-    kernel.name = text.name;
-    kernel.loop = parse_loop(text.loop);
-    kernel.addresses = text.addresses;
-    unit.kernels.push_back(std::move(kernel));
-  }
-  return unit;
-}
-
-Target target_of(const wire::CompileRequest& request) {
-  const auto target = Target::parse(request.target);
-  if (!target) throw Error(ErrorCode::internal, "no target: '" + request.target + "'");
-  return *target;
-}
-
 wire::CompileReply compile(const wire::CompileRequest& request,
                            const std::filesystem::path& directory) {
   wire::CompileReply reply;
   if (request.nvrtc) {
     compile_by_nvrtc(*request.nvrtc, request.unit_name, reply);
-    return reply;
+  } else {
+    compile_by_gccjit(request, directory, reply);
   }
-  const auto library_file = directory / "unit.so";
-  std::error_code ignored;
-  try {
-    const CompileUnit unit = unit_of(request);
-    const ContextPtr context(gcc_jit_context_acquire());
-    const Target target = target_of(request);
-    set_gccjit_options(context.get(), static_cast<int>(request.optimization_level),
-                       request.fast_math, target.isa);
-    emit_gccjit(context.get(), unit, target);
-    if (request.want_dump) {
-      const auto dump_path = directory / "unit.c";
-      gcc_jit_context_dump_to_file(context.get(), dump_path.c_str(), 0);
-      std::ifstream file(dump_path);
-      reply.dump = (std::ostringstream() << file.rdbuf()).str();
-      std::filesystem::remove(dump_path, ignored);
-    }
-    gcc_jit_context_compile_to_file(context.get(), GCC_JIT_OUTPUT_KIND_DYNAMIC_LIBRARY,
-                                    library_file.c_str());
-    if (const char* error = gcc_jit_context_get_first_error(context.get()); error != nullptr) {
-      reply.error = error;
-    } else {
-      reply.library.bytes = files::read_file(library_file, image_bytes_max);
-      reply.library.sum = checksum(reply.library.bytes);
-      reply.ok = true;
-    }
-  } catch (const Error& error) {
-    reply.error = error.status().to_string();
-    reply.caller_at_fault = error.code() == ErrorCode::invalid_argument;
-  } catch (const std::exception& error) {
-    reply.error = error.what();
-  }
-  std::filesystem::remove(library_file, ignored);
   return reply;
 }
 
@@ -175,8 +99,8 @@ void serve(const std::filesystem::path& directory) {
   limit_self();
   wire::Hello hello;
   hello.version = HEDDLE_VERSION;
-  hello.compiler = compiler_identity();
-  hello.library = library_path();
+  hello.compiler = gccjit_identity();
+  hello.library = gccjit_file();
   if (!write_all(wire::encode(hello))) return;
   while (const auto request = next_request()) {
     alarm(request->seconds_max);
@@ -204,7 +128,7 @@ int main(int argc, char** argv) {
     _exit(0);  // no destructors: taking libgccjit's state apart is not worthwhile
   }
   if (argc == 2 && std::string_view(argv[1]) == "--version") {
-    fmt::print("heddle-compile {} ({})\n", HEDDLE_VERSION, compiler_identity());
+    fmt::print("heddle-compile {} ({})\n", HEDDLE_VERSION, gccjit_identity());
     return 0;
   }
   fmt::print(stderr,

@@ -1,6 +1,7 @@
 // Random programs on a GPU that stands in for one, against the interpreter: every bit of the loops
 // that a GPU gets. And what NVRTC says of their kernels, where there is one. HEDDLE_TEST_SEEDS=n
-// looks at n programs instead of 200, HEDDLE_TEST_SEED=s at those from s on.
+// looks at n programs instead of 200, HEDDLE_TEST_SEED=s at those from s on. HEDDLE_CUDA_DRIVER and
+// HEDDLE_NVRTC name other drivers and compilers than the stand-ins.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,8 +66,10 @@ void expect_as_interpreted(const Left& left, const Drawn& drawn, const Lowered& 
 TEST(CudaProgramsTest, ComputeWhatLoopsSay) {
   BackendOptions options;
   options.name = "cuda";
-  options.cuda_driver = test::cuda_standin;
-  options.nvrtc = test::nvrtc_standin;
+  if (std::getenv("HEDDLE_CUDA_DRIVER") == nullptr) {
+    options.cuda_driver = test::cuda_standin;
+    options.nvrtc = test::nvrtc_standin;
+  }
   options.cache = false;
   const Backend gpus = Backend::open(options);
   const Device gpu = gpus.physical_device(0).new_virtual_device();

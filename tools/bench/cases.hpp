@@ -80,6 +80,11 @@ void add_tracing_rows(std::vector<Row>& rows);
 /// Compiling twelve equal blocks of a network, against one block.
 void add_layers_rows(std::vector<Row>& rows);
 
+/// Arrays on a GPU, against copies, or cuBLAS.
+void add_gpu_array_rows(std::vector<Row>& rows);
+/// Launches on a GPU, and hops from stream to stream, against the driver alone.
+void add_gpu_launch_rows(std::vector<Row>& rows);
+
 /// Compiles of new programs, up to loaded code.
 void add_cold_rows(std::vector<Row>& rows);
 /// The same with code from the kernel cache.

@@ -6,12 +6,9 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -19,20 +16,18 @@
 #include "tools/bench/cases.hpp"
 #include "tools/bench/compiled_kernel.hpp"
 #include "tools/bench/goals.hpp"
+#include "tools/bench/gpu_rows.hpp"
 #include "tools/bench/limit_kernels.hpp"
+#include "tools/bench/measuring.hpp"
 #include "tools/bench/processors.hpp"
-#include "tools/bench/report.hpp"
 #include "tools/bench/rival_python.hpp"
 #include "tools/bench/rivals.hpp"
 
 namespace heddle::bench {
 namespace {
 
-struct Options {
+struct Options : Measuring {
   std::vector<std::string> names{"all"};
-  std::string json;
-  bool list = false;
-  Plan plan;
 };
 
 struct Workload {
@@ -82,6 +77,8 @@ constexpr Workload workloads[] = {
     {"written-statistics", "written", add_written_statistics},
     {"written-tables", "written", add_written_tables},
     {"written-images", "written", add_written_images},
+    {"gpu-arrays", "cuda", add_gpu_array_rows},
+    {"gpu-launches", "cuda", add_gpu_launch_rows},
     {"cold", "compile", add_cold_rows},
     {"warm", "compile", add_warm_rows},
     {"known", "compile", add_known_rows},
@@ -109,7 +106,8 @@ std::string check_name(const std::string& name) {
   const auto matches = [&name](const Workload& w) { return chosen(w, name); };
   if (std::ranges::any_of(workloads, matches)) return {};
   std::string known =
-      "all, scheduler, runtime, executor, tuning, kernels, functions, graphs, written, compile";
+      "all, scheduler, runtime, executor, tuning, kernels, functions, graphs, written, cuda, "
+      "compile";
   for (const Workload& w : workloads) known += fmt::format(", {}", w.name);
   return fmt::format("no workload '{}'; there are: {}", name, known);
 }
@@ -135,7 +133,7 @@ void warn(const Options& options) {
   for (const Workload& workload : chosen_workloads(options)) {
     const std::string_view group = workload.group;
     const bool alone = group == "functions" || group == "compile" || group == "written";
-    (alone ? kernels : threads) = true;
+    if (group != "cuda") (alone ? kernels : threads) = true;
     if (group == "executor" || group == "kernels") kernels = true;
   }
   if (threads && processors().size() < 2) {
@@ -176,63 +174,20 @@ void check_goals(std::span<const Result> rows) {
   }
 }
 
-int list() {
-  std::vector<Result> results;
-  for (const Row& row : chosen_rows({})) {
-    results.push_back(std::visit([](const auto& which) { return head_of(which); }, row));
-  }
-  check_goals(results);
-  fmt::print("{}", rows_list(results));
-  return 0;
+void list() {
+  const std::vector<Result> rows = heads_of(chosen_rows({}));
+  check_goals(rows);
+  fmt::print("{}", rows_list(rows));
 }
 
-double load_before() {
-  double load = 0;
-  if (getloadavg(&load, 1) != 1) return 0;
-  if (load > 0.5) {
-    fmt::print(stderr,
-               "heddle-bench: other programs keep the machine busy (load {:.2f}): ratios of what "
-               "waits for another thread mean little\n",
-               load);
-  }
-  return load;
-}
-
-/// A built-in rival that cannot be started here loses its rows; other rivals are measured.
-template <class Which>
-void measure_or_leave_out(const Which& which, const Plan& plan, std::vector<Result>& results) {
-  const Result head = head_of(which);
-  fmt::print(stderr, "{}\n", title(head));
-  try {
-    results.push_back(measure(which, plan));
-  } catch (const Error& error) {
-    if (head.anchor_kind != Kind::rival || error.code() != ErrorCode::unavailable) throw;
-    fmt::print(stderr, "  left out: {}\n", error.what());
-  }
-}
-
-int run(const Options& options) {
-  std::ofstream json;
-  if (!options.json.empty()) {
-    json.open(options.json, std::ios::trunc);
-    if (!json) throw Error(ErrorCode::not_found, fmt::format("cannot write '{}'", options.json));
-  }
+void run(const Options& options) {
   warn(options);
-  std::vector<Row> rows = chosen_rows(options);
-  pin_this_thread(host_processor);
-  Machine machine{processors().size(), load_before(), gauge_ping_pong(), gauge_scaling()};
-  std::vector<Result> results;
-  for (Row& waiting : rows) {
-    // the row's resources are freed when the row is done
-    const Row now = std::exchange(waiting, {});
-    std::visit([&](const auto& which) { measure_or_leave_out(which, options.plan, results); }, now);
-  }
-  for (const Framework& each : frameworks()) {
-    if (!each.version.empty()) machine.frameworks.push_back(each.version);
-  }
-  fmt::print("{}{}", results_table(results, machine), summary_table(results));
-  if (!options.json.empty()) json << results_json(results, machine);
-  return 0;
+  measure_rows(chosen_rows(options), options, [](Machine& machine) {
+    machine.rivals_left_out = rivals_left_out();
+    for (const Framework& each : frameworks()) {
+      if (!each.version.empty()) machine.frameworks.push_back(each.version);
+    }
+  });
 }
 
 }  // namespace
@@ -246,19 +201,14 @@ int main(int argc, char** argv) {
                  fmt::format("all, {}, or single ones", heddle::bench::groups_text()))
       ->check(CLI::Validator(heddle::bench::check_name, ""))
       ->capture_default_str();
-  app.add_option("--json", options.json, "Write the results to this file too");
+  heddle::bench::add_options(app, options);
   for (heddle::bench::Framework& each : heddle::bench::frameworks()) {
     app.add_option(fmt::format("--{}", each.module), each.python,
                    fmt::format("Compare kernels with the {} of this Python", each.name))
         ->check(CLI::ExistingFile);
   }
-  app.add_flag("--list", options.list, "Print all rows and their goals, and measure nothing");
-  app.add_option("--seconds", options.plan.seconds_max, "Most time for one row of the table")
-      ->check(CLI::Range(0.01, 3600.0))
-      ->capture_default_str();
-  app.add_option("--pairs", options.plan.pairs_wanted, "Undisturbed pairs wanted for one row")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
+  app.add_flag("--small", heddle::bench::gpu_sizes().small,
+               "Small arrays on GPUs: to try the rows without measuring");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -267,7 +217,8 @@ int main(int argc, char** argv) {
   // A framework's process that has died is an error of its row, where its answer is missing.
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    return options.list ? heddle::bench::list() : heddle::bench::run(options);
+    options.list ? heddle::bench::list() : heddle::bench::run(options);
+    return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "heddle-bench: {}\n", error.what());
     return 1;

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "tools/bench/goals.hpp"
-#include "tools/bench/rivals.hpp"
 
 namespace heddle::bench {
 namespace {
@@ -185,7 +184,7 @@ std::string results_json(std::span<const Result> results, const Machine& machine
                      {"ping_pong_ns", machine.ping_pong_ns},
                      {"scaling", machine.scaling},
                      {"frameworks", machine.frameworks}};
-  json["rivals_left_out"] = rivals_left_out();
+  json["rivals_left_out"] = machine.rivals_left_out;
   json["results"] = nlohmann::ordered_json::array();
   for (const Result& result : results) json["results"].push_back(result_json(result));
   return json.dump(2) + "\n";

@@ -15,7 +15,8 @@ struct Machine {
   double load = 0;          ///< threads that ran or wanted to run, mean of the minute before
   double ping_pong_ns = 0;  ///< see gauge_ping_pong
   double scaling = 0;       ///< see gauge_scaling
-  std::vector<std::string> frameworks{};  ///< "torch 2.9.1": the measured ones
+  std::vector<std::string> frameworks{};       ///< "torch 2.9.1": the measured ones
+  std::vector<std::string> rivals_left_out{};  ///< not built in
 };
 
 /// "hop, posted: heddle against bare flag ring"

@@ -107,7 +107,7 @@ double median_of(Side side, const How& how) {
 }
 
 /// The additional time of the first beyond the second, in alternating turns.
-double added(Side side, const How& how, const How& less) {
+double added_ns(Side side, const How& how, const How& less) {
   const SmallRoutine routine(how), other(less);
   Samples samples;
   for (int k = 0; k < rounds; ++k) {
@@ -140,7 +140,7 @@ void add_schedule_rows(std::vector<Row>& rows) {
       add(whose + ", manual", manual);
       add(whose + ", check", check);
       rows.push_back(gauge("schedule", whose + ", automatic beyond manual", "launch",
-                           [=] { return added(side, automatic, manual); }));
+                           [=] { return added_ns(side, automatic, manual); }));
     }
   }
 }
