@@ -1,24 +1,20 @@
-// The driver's functions. See standin.hpp.
+// The driver's functions, but for those of memory. See standin.hpp.
 #include <dlfcn.h>
 #include <elf.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "tests/cuda_standin/machine.hpp"
 
 namespace heddle::cuda_standin {
 
-#define ENTER(function, ...)                                                                  \
-  const std::lock_guard lock(mutex);                                                          \
-  if (const Result entered = enter(#function __VA_OPT__(, ) __VA_ARGS__); entered != success) \
-    return entered;
-
-Result cuInit(unsigned /*flags*/) {
+Result cuInit(unsigned flags) {
   ENTER(cuInit, false)
+  if (flags != 0) return invalid_value;
   return look.init_result;
 }
 Result cuGetErrorName(Result of, const char** name) {
@@ -42,13 +38,13 @@ Result cuGetErrorName(Result of, const char** name) {
       *name = "CUDA_ERROR_NOT_FOUND";
       return success;
     default:
+      *name = nullptr;
       return invalid_value;
   }
 }
 Result cuGetErrorString(Result of, const char** text) {
-  if (of != illegal_address) return invalid_value;
-  *text = "an illegal memory access was encountered";
-  return success;
+  *text = of == illegal_address ? "an illegal memory access was encountered" : nullptr;
+  return *text != nullptr ? success : invalid_value;
 }
 Result cuDeviceGetCount(int* count) {
   ENTER(cuDeviceGetCount, false)
@@ -57,6 +53,7 @@ Result cuDeviceGetCount(int* count) {
 }
 Result cuDeviceGet(Ordinal* device, int ordinal) {
   ENTER(cuDeviceGet, false)
+  if (ordinal < 0 || ordinal >= look.devices) return invalid_device;
   *device = ordinal;
   return success;
 }
@@ -71,27 +68,49 @@ Result cuDeviceTotalMem(std::size_t* bytes, Ordinal /*device*/) {
 }
 Result cuDeviceGetAttribute(int* value, int attribute, Ordinal /*device*/) {
   ENTER(cuDeviceGetAttribute, false)
-  *value = attribute == multiprocessors          ? 8
-           : attribute == copy_engines           ? 2
-           : attribute == capability_major       ? 9
-           : attribute == memory_pools_supported ? int{look.pools}
-                                                 : 0;
+  const std::map<int, int> values{{multiprocessors, 8},
+                                  {copy_engines, 2},
+                                  {capability_major, 9},
+                                  {memory_pools_supported, look.pools},
+                                  {threads_of_group, group_threads_max},
+                                  {threads_x, threads_max[0]},
+                                  {threads_y, threads_max[1]},
+                                  {threads_z, threads_max[2]},
+                                  {groups_x, groups_max[0]},
+                                  {groups_y, groups_max[1]},
+                                  {groups_z, groups_max[2]},
+                                  {unified_addressing, 1}};
+  const auto at = values.find(attribute);
+  *value = at == values.end() ? 0 : at->second;
   return success;
 }
-Result cuDeviceCanAccessPeer(int* can, Ordinal /*device*/, Ordinal /*peer*/) {
+Result cuDeviceCanAccessPeer(int* can, Ordinal device, Ordinal peer) {
   ENTER(cuDeviceCanAccessPeer, false)
-  *can = 1;
+  *can = int{look.peers && device != peer};
   return success;
 }
 Result cuDevicePrimaryCtxRetain(Context* context, Ordinal device) {
   ENTER(cuDevicePrimaryCtxRetain, false)
   *context = reinterpret_cast<Context>(static_cast<std::uintptr_t>(device + 1));
+  ++retained[device];
   ++handles;
   return success;
 }
-Result cuDevicePrimaryCtxRelease(Ordinal /*device*/) {
-  ENTER(cuDevicePrimaryCtxRelease, false)
-  --handles;
+Result cuDevicePrimaryCtxRelease(Ordinal device) {
+  std::vector<Stream> ended;
+  {
+    ENTER(cuDevicePrimaryCtxRelease, false)
+    --handles;
+    const auto is_its = [device](Stream stream) { return stream->device == device; };
+    std::ranges::copy_if(ending_streams, std::back_inserter(ended), is_its);
+    std::erase_if(ending_streams, is_its);
+    const auto legacy = legacy_streams.find(device);
+    if (--retained[device] == 0 && legacy != legacy_streams.end()) {
+      ended.push_back(legacy->second);
+      legacy_streams.erase(legacy);
+    }
+  }
+  for (const Stream each : ended) delete each;
   return success;
 }
 Result cuCtxPushCurrent(Context context) {
@@ -106,40 +125,46 @@ Result cuCtxPopCurrent(Context* context) {
   contexts().pop_back();
   return success;
 }
-Result cuStreamCreate(Stream* stream, unsigned /*flags*/) {
+Result cuCtxGetCurrent(Context* context) {
+  ENTER(cuCtxGetCurrent, false)
+  *context = contexts().empty() ? nullptr : contexts().back();
+  return success;
+}
+Result cuStreamCreate(Stream* stream, unsigned flags) {
   ENTER(cuStreamCreate)
-  *stream = streams.emplace_back(new StreamTag(current_device()));
+  if (flags > stream_non_blocking) return invalid_value;
+  *stream = streams.emplace_back(new StreamTag(current_device(), flags == 0));
   ++handles;
   return success;
 }
 Result cuStreamDestroy(Stream stream) {
-  {
-    const std::lock_guard lock(mutex);
-    std::erase(streams, stream);
-    --handles;
-  }
-  delete stream;  // its thread takes the lock
+  const std::lock_guard lock(mutex);
+  std::erase(streams, stream);
+  ending_streams.push_back(stream);
+  stream->closed = true;
+  changed.notify_all();
+  --handles;
   return success;
 }
 Result cuStreamSynchronize(Stream stream) {
   std::unique_lock lock(mutex);
   if (const Result entered = enter("cuStreamSynchronize"); entered != success) return entered;
-  changed.wait(lock, [&] { return stream->asked.empty(); });
-  const auto at = broken.find(stream->device);
-  return at == broken.end() ? success : at->second;
+  // After all of blocking streams, too, where this is the legacy stream.
+  if (stream == nullptr) ask(stream, [] { return success; });
+  return wait_for(stream_of(stream), lock);
 }
 Result cuStreamWaitEvent(Stream stream, Event event, unsigned /*flags*/) {
   ENTER(cuStreamWaitEvent)
-  return ask(stream, [reached = event->reached, wanted = event->reached->recorded,
-                      device = stream->device] {
+  return ask(stream, [record = event->record, device = stream_of(stream)->device] {
     std::unique_lock waiting(mutex);
-    changed.wait(waiting, [&] { return reached->passed >= wanted || broken.contains(device); });
+    changed.wait(waiting,
+                 [&] { return record == nullptr || record->ended || broken.contains(device); });
     return success;
   });
 }
 Result cuEventCreate(Event* event, unsigned /*flags*/) {
   ENTER(cuEventCreate)
-  *event = new EventTag;
+  *event = new EventTag{current_device()};
   ++handles;
   return success;
 }
@@ -151,82 +176,31 @@ Result cuEventDestroy(Event event) {
 }
 Result cuEventRecord(Event event, Stream stream) {
   ENTER(cuEventRecord)
-  return ask(stream, [reached = event->reached, number = ++event->reached->recorded] {
-    const std::lock_guard passing(mutex);
-    reached->passed = std::max(reached->passed, number);
+  if (event->device != stream_of(stream)->device) return invalid_handle;
+  event->record = std::make_shared<Record>();
+  return ask(stream, [record = event->record] {
+    const std::lock_guard ending(mutex);
+    record->ended = true;
     return success;
   });
 }
 Result cuEventQuery(Event event) {
   ENTER(cuEventQuery)
-  return event->reached->passed >= event->reached->recorded ? success : not_ready;
+  return event->record == nullptr || event->record->ended ? success : not_ready;
 }
-Result cuMemPoolCreate(Pool* pool, const PoolProperties* properties) {
-  ENTER(cuMemPoolCreate)
-  *pool = new PoolTag{properties->location.id};
-  ++handles;
-  return success;
+Result cuEventSynchronize(Event event) {
+  std::unique_lock lock(mutex);
+  if (const Result entered = enter("cuEventSynchronize"); entered != success) return entered;
+  const std::shared_ptr<const Record> record = event->record;
+  const Ordinal device = event->device;
+  changed.wait(lock, [&] { return record == nullptr || record->ended || broken.contains(device); });
+  const auto at = broken.find(device);
+  return at == broken.end() ? success : at->second;
 }
-Result cuMemPoolDestroy(Pool pool) {
-  const std::lock_guard lock(mutex);
-  delete pool;
-  --handles;
-  return success;
-}
-Result cuMemPoolSetAccess(Pool /*pool*/, const PoolAccess* /*access*/, std::size_t /*count*/) {
-  ENTER(cuMemPoolSetAccess)
-  return success;
-}
-Result cuMemAllocFromPoolAsync(Address* data, std::size_t bytes, Pool pool, Stream /*stream*/) {
-  ENTER(cuMemAllocFromPoolAsync)
-  if (taken[pool->device] + bytes > device_bytes) return out_of_memory;
-  void* const at = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (at == nullptr) return out_of_memory;
-  std::memset(at, 0xA5, bytes);
-  *data = reinterpret_cast<Address>(at) | not_of_host;
-  allocations[*data] = {bytes, pool->device};
-  taken[pool->device] += bytes;
-  return success;
-}
-Result cuMemFreeAsync(Address data, Stream stream) {
-  ENTER(cuMemFreeAsync)
-  if (!allocations.contains(data)) return invalid_value;
-  return ask(stream, [data] {
-    const std::lock_guard freeing(mutex);
-    const auto at = allocations.find(data);
-    taken[at->second.device] -= at->second.bytes;
-    allocations.erase(at);
-    std::free(in_host(data));
-    return success;
-  });
-}
-Result cuMemHostAlloc(void** data, std::size_t bytes, unsigned /*flags*/) {
-  ENTER(cuMemHostAlloc)
-  *data = std::calloc(1, bytes);
-  ++handles;
-  return *data != nullptr ? success : out_of_memory;
-}
-Result cuMemFreeHost(void* data) {
-  const std::lock_guard lock(mutex);
-  std::free(data);
-  --handles;
-  return success;
-}
-Result cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream stream) {
-  ENTER(cuMemcpyAsync)
+Result cuLaunchHostFunc(Stream stream, HostFunction function, void* argument) {
+  ENTER(cuLaunchHostFunc)
   return ask(stream, [=] {
-    for (const Address data : {to, from}) {
-      if (const Result result = touch(data, bytes); result != success) return result;
-    }
-    std::memcpy(in_host(to), in_host(from), bytes);
-    return success;
-  });
-}
-Result cuMemsetD8Async(Address data, unsigned char value, std::size_t bytes, Stream stream) {
-  ENTER(cuMemsetD8Async)
-  return ask(stream, [=] {
-    if (const Result result = touch(data, bytes); result != success) return result;
-    std::memset(in_host(data), value, bytes);
+    function(argument);
     return success;
   });
 }
@@ -278,37 +252,72 @@ Result cuModuleGetFunction(Function* function, DriverModule module, const char* 
   *function = &(known[at] = {reinterpret_cast<StandinKernel>(at), meets});
   return success;
 }
-Result cuLaunchKernel(Function function, unsigned groups_x, unsigned groups_y, unsigned groups_z,
-                      unsigned threads_x, unsigned threads_y, unsigned threads_z,
-                      unsigned /*shared_bytes*/, Stream stream, void** /*parameters*/,
-                      void** extra) {
+
+namespace {
+
+bool is_within_limits(const unsigned (&groups)[3], const unsigned (&threads)[3],
+                      unsigned shared_bytes) {
+  std::uint64_t of_group = 1;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (groups[axis] == 0 || groups[axis] > groups_max[axis]) return false;
+    if (threads[axis] == 0 || threads[axis] > threads_max[axis]) return false;
+    of_group *= threads[axis];
+  }
+  return of_group <= group_threads_max && shared_bytes <= shared_bytes_max;
+}
+
+/// The words as a kernel gets them, with addresses in the host, where the stream may access them.
+bool resolve(const StreamTag& stream, std::vector<std::uint64_t>& words) {
+  const std::lock_guard resolving(mutex);
+  for (std::uint64_t& word : words) {
+    if (!is_of_gpu(word) || allocation_of(word) == nullptr) continue;
+    if (!may_access(stream, word, 0)) return false;
+    word &= ~not_of_host;
+  }
+  return true;
+}
+
+/// Runs in the stream's thread.
+Result run_groups(StreamTag& stream, const FunctionTag& of, const std::vector<std::uint64_t>& words,
+                  unsigned groups, unsigned threads) {
+  // Groups run in descending order: a group that waits for the result of an earlier group finds
+  // none.
+  for (unsigned group = groups; group-- > 0;) {
+    if (of.meets) {
+      const Result result = stream.group.run(of.kernel, words.data(), group, groups, threads);
+      if (result == success) continue;
+      const std::lock_guard again(mutex);
+      fault = stream.group.fault();
+      std::fprintf(stderr, "CUDA stand-in: %s\n", fault.c_str());
+      return result;
+    }
+    for (unsigned thread = threads; thread-- > 0;) {
+      const Place place{group, groups, thread, threads, nullptr};
+      if (const Result result = of.kernel(words.data(), &place); result != success) return result;
+    }
+  }
+  return success;
+}
+
+}  // namespace
+
+Result cuLaunchKernel(Function function, unsigned groups_on_x, unsigned groups_on_y,
+                      unsigned groups_on_z, unsigned threads_on_x, unsigned threads_on_y,
+                      unsigned threads_on_z, unsigned shared_bytes, Stream to,
+                      void** /*parameters*/, void** extra) {
   ENTER(cuLaunchKernel)
   if (extra[0] != launch_buffer || extra[2] != launch_buffer_bytes) return invalid_value;
+  if (!is_within_limits({groups_on_x, groups_on_y, groups_on_z},
+                        {threads_on_x, threads_on_y, threads_on_z}, shared_bytes))
+    return invalid_value;
   std::vector<std::uint64_t> words(*static_cast<std::size_t*>(extra[3]) / sizeof(std::uint64_t));
   std::memcpy(words.data(), extra[1], words.size() * sizeof(std::uint64_t));
-  for (std::uint64_t& word : words) {
-    if (may_touch(word, 0)) word &= ~not_of_host;
-  }
-  const unsigned groups = groups_x * groups_y * groups_z;
-  const unsigned threads = threads_x * threads_y * threads_z;
-  return ask(stream, [=, of = *function, words = std::move(words)] {
-    // Groups run in descending order: a group that waits for the result of an earlier group finds
-    // none.
-    for (unsigned group = groups; group-- > 0;) {
-      if (of.meets) {
-        const Result result = stream->group.run(of.kernel, words.data(), group, groups, threads);
-        if (result == success) continue;
-        const std::lock_guard again(mutex);  // in the stream's thread
-        fault = stream->group.fault();
-        std::fprintf(stderr, "CUDA stand-in: %s\n", fault.c_str());
-        return result;
-      }
-      for (unsigned thread = threads; thread-- > 0;) {
-        const Place place{group, groups, thread, threads, nullptr};
-        if (const Result result = of.kernel(words.data(), &place); result != success) return result;
-      }
-    }
-    return success;
+  const unsigned groups = groups_on_x * groups_on_y * groups_on_z;
+  const unsigned threads = threads_on_x * threads_on_y * threads_on_z;
+  Stream const stream = stream_of(to);
+  return ask(stream, [=, of = *function, words = std::move(words)]() mutable {
+    if (!resolve(*stream, words)) return illegal_address;
+    return run_groups(*stream, of, words, groups, threads);
   });
 }
 

@@ -6,16 +6,22 @@
 namespace heddle::cuda_standin {
 namespace {
 
-/// Looks a function up by its name in heddle's list: a missing function does not compile.
-void* find(const std::string& wanted) {
-#define FOUND(name, symbol, since, parameters)    \
-  if (wanted == #symbol) {                        \
-    Result(*const function) parameters = &symbol; \
-    return reinterpret_cast<void*>(function);     \
+struct Found {
+  void* function = nullptr;
+  int since = 0;
+};
+
+/// Looks a function up by its name in the lists: a missing function does not compile.
+Found find(const std::string& wanted) {
+#define FOUND(name, symbol, since, parameters)         \
+  if (wanted == #symbol) {                             \
+    Result(*const function) parameters = &symbol;      \
+    return {reinterpret_cast<void*>(function), since}; \
   }
   HEDDLE_CUDA_FUNCTIONS(FOUND)
+  CUDA_STANDIN_FURTHER_FUNCTIONS(FOUND)
 #undef FOUND
-  return nullptr;
+  return {};
 }
 
 }  // namespace
@@ -34,10 +40,14 @@ extern "C" {
                                                           int version, std::uint64_t /*flags*/,
                                                           int* found) {
   const std::lock_guard lock(mutex);
+  *function = nullptr;
+  if (version > look.version) return invalid_value;
   const bool lacks = look.missing != nullptr && std::strcmp(look.missing, symbol) == 0;
-  *function = lacks || version > look.version ? nullptr : find(symbol);
-  *found = *function != nullptr ? 0 : 1;
-  return *function != nullptr ? success : not_found;
+  const Found known = lacks ? Found{} : find(symbol);
+  constexpr int is_found = 0, is_unknown = 1, is_newer = 2;
+  *found = known.function == nullptr ? is_unknown : known.since > version ? is_newer : is_found;
+  if (*found == is_found) *function = known.function;
+  return success;
 }
 [[gnu::visibility("default")]] extern const Controls cuda_standin;
 const Controls cuda_standin{
@@ -66,10 +76,12 @@ const Controls cuda_standin{
           held = false;
           changed.notify_all();
           // The streams of a broken GPU drop their operations without running them.
-          changed.wait(lock, [] {
-            return std::ranges::none_of(streams, [](Stream stream) {
-              return broken.contains(stream->device) && !stream->asked.empty();
-            });
+          const auto drops = [](Stream stream) {
+            return broken.contains(stream->device) && !stream->asked.empty();
+          };
+          changed.wait(lock, [&] {
+            return std::ranges::none_of(streams, drops) &&
+                   std::ranges::none_of(ending_streams, drops);
           });
           broken.clear();
         },

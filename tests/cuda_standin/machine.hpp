@@ -1,5 +1,5 @@
 // State of the GPU stand-in: memory, streams, events, faults. Any thread; functions marked "with
-// the lock" require it.
+// the lock" require it. tests/driver_rules holds it to the driver's documented rules.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,14 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "devices/cuda_driver.hpp"
+#include "tests/cuda_standin/further.hpp"
 #include "tests/cuda_standin/group.hpp"
 #include "tests/cuda_standin/standin.hpp"
 
@@ -24,17 +26,32 @@ namespace heddle::cuda_standin {
 
 using namespace dev::cuda;
 
-inline constexpr Result invalid_value = 1, invalid_context = 201, illegal_address = 700;
 inline constexpr std::size_t device_bytes = std::size_t{1} << 30;
+/// The limits of a launch.
+inline constexpr unsigned threads_max[] = {1024, 1024, 64}, group_threads_max = 1024,
+                          groups_max[] = {0x7FFF'FFFF, 65535, 65535}, shared_bytes_max = 48 << 10;
 
-/// How often an event was recorded, and how many records its streams have passed.
-struct Reached {
-  std::uint64_t recorded = 0, passed = 0;
+/// The operations of a stream.
+struct Progress {
+  std::uint64_t asked = 0, ended = 0;
+};
+/// What an event captured.
+struct Record {
+  bool ended = false;
+};
+/// A pool's, which outlives the pool while the pool has allocations.
+struct PoolState {
+  Ordinal device = 0;
+  std::set<Ordinal> devices_with_access{};
+  std::size_t used = 0;
+  std::uint64_t release_threshold = 0;
 };
 
 struct Allocation {
   std::size_t bytes;
-  Ordinal device;
+  std::shared_ptr<PoolState> pool;
+  Stream ordered_by;  ///< the stream that allocates, until it has
+  bool freed;         ///< a stream was asked to free it
 };
 
 struct Fault {
@@ -48,11 +65,15 @@ inline Look look;
 inline std::map<std::string, Fault> faults;
 inline std::map<std::string, std::size_t> calls;
 inline std::map<Address, Allocation> allocations;
+inline std::map<void*, std::size_t> host_allocations;
 inline std::string fault;                 // of the last kernel that failed
 inline std::map<Ordinal, Result> broken;  // by an error that persists
 inline std::map<Ordinal, std::size_t> taken;
+inline std::map<Ordinal, std::size_t> retained;
 inline std::mt19937_64 random_delay(1);
 inline std::vector<Stream> streams;
+inline std::map<Ordinal, Stream> legacy_streams;
+inline std::vector<Stream> ending_streams;  // destroyed, with work outstanding or just done
 inline bool held = false;
 inline std::size_t handles = 0;
 
@@ -79,18 +100,24 @@ inline Result enter(const char* function, bool needs_context = true) {
   return at == broken.end() ? success : at->second;
 }
 
+#define ENTER(function, ...)                                                                  \
+  const std::lock_guard lock(mutex);                                                          \
+  if (const Result entered = enter(#function __VA_OPT__(, ) __VA_ARGS__); entered != success) \
+    return entered;
+
 /// GPU memory is out of the host's reach: GPU addresses have an extra bit, and with that bit no
 /// address belongs to the host.
 inline constexpr Address not_of_host = Address{1} << 47U;
+inline bool is_of_gpu(Address data) { return (data & not_of_host) != 0; }
 inline void* in_host(Address data) { return reinterpret_cast<void*>(data & ~not_of_host); }
 
-/// True where the range is host memory, or lies entirely in one allocation.
-inline bool may_touch(Address data, std::size_t bytes) {
-  if ((data & not_of_host) == 0) return true;
+/// The allocation that holds the whole range; null without one. With the lock.
+inline Allocation* allocation_of(Address data, std::size_t bytes = 0) {
   const auto after = allocations.upper_bound(data);
-  if (after == allocations.begin()) return false;
-  const auto& [at, allocation] = *std::prev(after);
-  return data - at <= allocation.bytes && bytes <= allocation.bytes - (data - at);
+  if (after == allocations.begin()) return nullptr;
+  auto& [at, allocation] = *std::prev(after);
+  const bool inside = data - at <= allocation.bytes && bytes <= allocation.bytes - (data - at);
+  return inside ? &allocation : nullptr;
 }
 
 }  // namespace heddle::cuda_standin
@@ -100,16 +127,18 @@ namespace heddle::dev::cuda {
 using namespace cuda_standin;
 
 struct EventTag {
-  std::shared_ptr<Reached> reached = std::make_shared<Reached>();
+  const Ordinal device;
+  std::shared_ptr<Record> record{};  ///< the latest; null before the first
 };
 
 /// Runs operations in order, on a thread.
 struct StreamTag {
-  explicit StreamTag(Ordinal of) : device(of), thread([this] { run(); }) {}
+  StreamTag(Ordinal of, bool blocks) : device(of), blocking(blocks), thread([this] { run(); }) {}
+  /// Not under the lock, which the thread takes.
   ~StreamTag() {
     {
       const std::lock_guard lock(mutex);
-      closed = true;
+      closed = abandoned = true;
     }
     changed.notify_all();
     thread.join();
@@ -117,8 +146,9 @@ struct StreamTag {
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
-      changed.wait(
-          lock, [&] { return closed || (!asked.empty() && (!held || broken.contains(device))); });
+      changed.wait(lock, [&] {
+        return asked.empty() ? closed : !held || abandoned || broken.contains(device);
+      });
       if (asked.empty()) return;
       const auto& first = asked.front();  // a deque: other threads only append
       const bool late = random_delay() % 4 == 0;
@@ -129,18 +159,21 @@ struct StreamTag {
       lock.lock();
       if (result != success) broken.emplace(device, result);
       asked.pop_front();
+      ++progress->ended;
       changed.notify_all();
     }
   }
   const Ordinal device;
+  const bool blocking;  ///< work here and in the legacy stream is in the order of the calls
+  const std::shared_ptr<Progress> progress = std::make_shared<Progress>();
   Group group;  ///< runs in the stream's thread
   std::deque<std::function<Result()>> asked;
-  bool closed = false;
+  bool closed = false, abandoned = false;
   std::thread thread;
 };
 
 struct PoolTag {
-  Ordinal device;
+  std::shared_ptr<PoolState> state;
 };
 struct ModuleTag {
   void* library;
@@ -155,27 +188,81 @@ struct FunctionTag {
 
 namespace heddle::cuda_standin {
 
+/// The legacy default stream of the current context for null, made by its first use; with the lock.
+inline Stream stream_of(Stream stream) {
+  if (stream != nullptr) return stream;
+  Stream& legacy = legacy_streams[current_device()];
+  if (legacy == nullptr) legacy = new StreamTag(current_device(), false);
+  return legacy;
+}
+
+/// A number of operations of a stream.
+using Point = std::pair<std::shared_ptr<const Progress>, std::uint64_t>;
+
+/// The operations that come before the next operation of a stream, beside the stream's own; with
+/// the lock.
+inline std::vector<Point> before_next(Stream stream) {
+  std::vector<Point> before;
+  const auto legacy = legacy_streams.find(stream->device);
+  if (legacy == legacy_streams.end()) return before;
+  const auto add = [&](const StreamTag& each) {
+    before.emplace_back(each.progress, each.progress->asked);
+  };
+  if (stream->blocking) add(*legacy->second);
+  if (stream != legacy->second) return before;
+  for (const auto* const all : {&streams, &ending_streams}) {
+    for (const StreamTag* const each : *all)
+      if (each->blocking && each->device == stream->device) add(*each);
+  }
+  return before;
+}
+
 /// Appends `run` to the stream. The result of `run` becomes the stream's error. No operation runs
-/// after an error.
-inline Result ask(Stream stream, std::function<Result()> run) {
-  stream->asked.push_back([stream, run = std::move(run)] {
+/// after an error. With the lock.
+inline Result ask(Stream to, std::function<Result()> run) {
+  Stream const stream = stream_of(to);
+  stream->asked.push_back([stream, before = before_next(stream), run = std::move(run)] {
     {
-      const std::lock_guard lock(mutex);
-      if (const auto at = broken.find(stream->device); at != broken.end()) return at->second;
+      std::unique_lock waiting(mutex);
+      const auto is_broken = [&] { return broken.contains(stream->device); };
+      changed.wait(waiting, [&] {
+        return is_broken() || std::ranges::all_of(before, [](const Point& point) {
+                 return point.first->ended >= point.second;
+               });
+      });
+      if (is_broken()) return broken.at(stream->device);
     }
     return run();
   });
+  ++stream->progress->asked;
   changed.notify_all();
   return success;
 }
 
-inline Result touch(Address data, std::size_t bytes) {
-  const std::lock_guard lock(mutex);
-  return may_touch(data, bytes) ? success : illegal_address;
+/// Waits until all operations that the stream was asked for have ended; with the lock.
+inline Result wait_for(Stream stream, std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<const Progress> progress = stream->progress;
+  const Ordinal device = stream->device;
+  changed.wait(lock, [&, last = progress->asked] { return progress->ended >= last; });
+  const auto at = broken.find(device);
+  return at == broken.end() ? success : at->second;
+}
+
+/// Whether an operation of the stream may access the range: host memory, or part of an allocation
+/// that this stream or its device made, or another device whose memory is accessible. With the
+/// lock.
+inline bool may_access(const StreamTag& stream, Address data, std::size_t bytes) {
+  if (!is_of_gpu(data)) return true;
+  const Allocation* const allocation = allocation_of(data, bytes);
+  return allocation != nullptr &&
+         (allocation->ordered_by == nullptr || allocation->ordered_by == &stream) &&
+         (allocation->pool->device == stream.device ||
+          allocation->pool->devices_with_access.contains(stream.device));
 }
 
 #define HEDDLE_DECLARE(name, symbol, since, parameters) Result symbol parameters;
 HEDDLE_CUDA_FUNCTIONS(HEDDLE_DECLARE)
+CUDA_STANDIN_FURTHER_FUNCTIONS(HEDDLE_DECLARE)
 #undef HEDDLE_DECLARE
 
 }  // namespace heddle::cuda_standin

@@ -37,6 +37,8 @@ static inline int standin_wait(unsigned line, int vote) {
   standin_now = self;
   return votes;
 }
+static __thread int standin_result;
+#define __trap() (void)(standin_result = 719)
 #define __syncthreads() standin_wait(__LINE__, 0)
 #define __syncthreads_or(vote) standin_wait(__LINE__, vote)
 template <class T> struct standin_element {
@@ -96,8 +98,9 @@ template <class... A>
 int standin_run(void (*kernel)(standin_axis, standin_axis, standin_axis, standin_axis, A...),
                 const unsigned long long* words, const standin_place* at) {
   standin_now = at;
+  standin_result = 0;
   standin_call(kernel, words, *at, typename standin_count<sizeof...(A)>::type());
-  return 0;
+  return standin_result;
 }
 #line 1
 )";

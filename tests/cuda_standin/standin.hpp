@@ -38,6 +38,7 @@ struct Look {
   int init_result = 0;
   const char* missing = nullptr;  ///< a function absent from the driver
   bool pools = true;              ///< has memory in stream order
+  bool peers = true;              ///< the devices can access each other's memory
 };
 
 /// Exports besides the driver's functions, under the name `cuda_standin`.
