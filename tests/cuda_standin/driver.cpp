@@ -63,7 +63,7 @@ Result cuDeviceGetName(char* name, int bytes, Ordinal /*device*/) {
 }
 Result cuDeviceTotalMem(std::size_t* bytes, Ordinal /*device*/) {
   ENTER(cuDeviceTotalMem, false)
-  *bytes = device_bytes;
+  *bytes = look.bytes;
   return success;
 }
 Result cuDeviceGetAttribute(int* value, int attribute, Ordinal /*device*/) {

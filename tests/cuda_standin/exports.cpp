@@ -67,6 +67,17 @@ const Controls cuda_standin{
           held = wanted;
           changed.notify_all();
         },
+    .lose =
+        [](int device, Result result) {
+          const std::lock_guard lock(mutex);
+          broken.emplace(device, result);
+          changed.notify_all();
+        },
+    .slow_copies =
+        [](int milliseconds) {
+          const std::lock_guard lock(mutex);
+          copy_delay = std::chrono::milliseconds(milliseconds);
+        },
     .reset =
         [] {
           std::unique_lock lock(mutex);
@@ -74,6 +85,7 @@ const Controls cuda_standin{
           faults.clear();
           calls.clear();
           held = false;
+          copy_delay = {};
           changed.notify_all();
           // The streams of a broken GPU drop their operations without running them.
           const auto drops = [](Stream stream) {

@@ -26,7 +26,6 @@ namespace heddle::cuda_standin {
 
 using namespace dev::cuda;
 
-inline constexpr std::size_t device_bytes = std::size_t{1} << 30;
 /// The limits of a launch.
 inline constexpr unsigned threads_max[] = {1024, 1024, 64}, group_threads_max = 1024,
                           groups_max[] = {0x7FFF'FFFF, 65535, 65535}, shared_bytes_max = 48 << 10;
@@ -75,6 +74,7 @@ inline std::vector<Stream> streams;
 inline std::map<Ordinal, Stream> legacy_streams;
 inline std::vector<Stream> ending_streams;  // destroyed, with work outstanding or just done
 inline bool held = false;
+inline std::chrono::milliseconds copy_delay{0};
 inline std::size_t handles = 0;
 
 /// Contexts that each thread has pushed. No thread_local: LeakSanitizer crashes on thread_local

@@ -66,7 +66,7 @@ Result cuMemAllocFromPoolAsync(Address* data, std::size_t bytes, Pool pool, Stre
   ENTER(cuMemAllocFromPoolAsync)
   PoolState& state = *pool->state;
   if (bytes == 0) return invalid_value;
-  if (bytes > device_bytes - taken[state.device]) return out_of_memory;
+  if (bytes + taken[state.device] > look.bytes) return out_of_memory;
   void* const at = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (at == nullptr) return out_of_memory;
   std::memset(at, 0xA5, bytes);
@@ -134,7 +134,8 @@ Result cuMemFreeHost(void* data) {
 }
 Result cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream stream) {
   ENTER(cuMemcpyAsync)
-  return ask(stream, [=, own = stream_of(stream)] {
+  return ask(stream, [=, own = stream_of(stream), delay = copy_delay] {
+    std::this_thread::sleep_for(delay);
     {
       const std::lock_guard looking(mutex);
       if (!may_access(*own, to, bytes) || !may_access(*own, from, bytes)) return illegal_address;

@@ -36,9 +36,10 @@ struct Look {
   int version = 12040;
   int devices = 2;
   int init_result = 0;
-  const char* missing = nullptr;  ///< a function absent from the driver
-  bool pools = true;              ///< has memory in stream order
-  bool peers = true;              ///< the devices can access each other's memory
+  const char* missing = nullptr;             ///< a function absent from the driver
+  bool pools = true;                         ///< has memory in stream order
+  std::size_t bytes = std::size_t{1} << 30;  ///< of memory, each device
+  bool peers = true;                         ///< the devices can access each other's memory
 };
 
 /// Exports besides the driver's functions, under the name `cuda_standin`.
@@ -48,7 +49,11 @@ struct Controls {
   void (*fail)(const char* function, std::size_t after, int result);
   /// While held, no stream proceeds.
   void (*hold)(bool held);
-  /// Forgets errors, faults and holds.
+  /// Ends the outstanding work of a GPU with `result`, which later calls return too.
+  void (*lose)(int device, int result);
+  /// Each copy takes so much longer.
+  void (*slow_copies)(int milliseconds);
+  /// Forgets errors, faults, holds and slowness.
   void (*reset)();
   std::size_t (*live_allocations)();
   /// Streams and events that were created and not destroyed.
