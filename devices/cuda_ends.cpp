@@ -61,26 +61,41 @@ void Ends::close(const std::shared_ptr<Line>& line) noexcept {
   while (!line->marks.empty()) pop_first(*line);
 }
 
-Status Ends::take_cells(std::vector<KernelCell*>& cells) noexcept {
-  constexpr std::size_t at_once = 32;
+Status Ends::make_cells() noexcept {
+  const Gpu::Current current(*gpu_);
+  void* data = nullptr;
+  Status s = gpu_->status(gpu_->driver().host_allocate(&data, cells_per_block * sizeof(KernelCell),
+                                                       host_memory_portable),
+                          "cuMemHostAlloc", "making room for what kernels tell");
+  if (!s.ok()) return s;
+  auto* const block = static_cast<KernelCell*>(data);
   const std::lock_guard lock(mutex_);
   try {
+    blocks_.reserve(blocks_.size() + 1);
+    cells_.reserve((blocks_.size() + 1) * cells_per_block);
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(gpu_->driver().host_release(block));
+    return Status(ErrorCode::exhausted, "no host memory for what kernels tell");
+  }
+  blocks_.push_back(block);
+  for (std::size_t k = 0; k < cells_per_block; ++k) cells_.push_back(block + k);
+  return {};
+}
+
+Status Ends::take_cells(std::vector<KernelCell*>& cells) noexcept {
+  constexpr std::size_t at_once = 32;
+  try {
     cells.reserve(cells.size() + at_once);
-    if (cells_.empty()) {
-      const Gpu::Current current(*gpu_);
-      void* block = nullptr;
-      blocks_.reserve(blocks_.size() + 1);
-      cells_.reserve((blocks_.size() + 1) * cells_per_block);
-      Status s =
-          gpu_->status(gpu_->driver().host_allocate(&block, cells_per_block * sizeof(KernelCell),
-                                                    host_memory_portable),
-                       "cuMemHostAlloc", "making room for what kernels tell");
-      if (!s.ok()) return s;
-      blocks_.push_back(static_cast<KernelCell*>(block));
-      for (std::size_t k = 0; k < cells_per_block; ++k) cells_.push_back(blocks_.back() + k);
-    }
   } catch (const std::bad_alloc&) {
     return Status(ErrorCode::exhausted, "no host memory for what kernels tell");
+  }
+  Lock lock(mutex_);
+  while (cells_.empty()) {
+    // The lock is free meanwhile: the driver may wait for running kernels, which learn of stop
+    // requests from the thread of Ends.
+    lock.unlock();
+    if (Status s = make_cells(); !s.ok()) return s;
+    lock.lock();
   }
   for (std::size_t k = 0; k < at_once && !cells_.empty(); ++k) {
     cells.push_back(cells_.back());

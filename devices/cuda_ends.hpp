@@ -100,6 +100,7 @@ class Ends {
   static void pass_stop_on(const Launched& launched) noexcept;
   [[nodiscard]] Status lost_by(Result result) noexcept;
   [[nodiscard]] Status lost_in(const Launched& kernel, const char* which, Status cause) noexcept;
+  [[nodiscard]] Status make_cells() noexcept;
   /// Called with the lock held: an unused event.
   [[nodiscard]] Status take_event(Event* event) noexcept;
 

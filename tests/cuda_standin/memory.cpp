@@ -118,7 +118,11 @@ Result cuPointerGetAttribute(void* value, int attribute, Address data) {
   return success;
 }
 Result cuMemHostAlloc(void** data, std::size_t bytes, unsigned /*flags*/) {
-  ENTER(cuMemHostAlloc)
+  std::unique_lock lock(mutex);
+  if (const Result entered = enter("cuMemHostAlloc"); entered != success) return entered;
+  if (look.host_memory_waits) {
+    for (const Stream each : std::vector(streams)) static_cast<void>(wait_for(each, lock));
+  }
   *data = std::calloc(1, bytes);
   if (*data == nullptr) return out_of_memory;
   host_allocations[*data] = bytes;

@@ -40,6 +40,9 @@ struct Look {
   bool pools = true;                         ///< has memory in stream order
   std::size_t bytes = std::size_t{1} << 30;  ///< of memory, each device
   bool peers = true;                         ///< the devices can access each other's memory
+  /// Allocations of host memory wait for the work asked for before: the Programming Guide of CUDA
+  /// 11 lists them under Implicit Synchronization.
+  bool host_memory_waits = false;
 };
 
 /// Exports besides the driver's functions, under the name `cuda_standin`.

@@ -116,6 +116,30 @@ TEST_F(CudaQueueTest, KernelsHearThatTheyAreToStop) {
   EXPECT_EQ(status.code, HEDDLE_KERNEL_STOPPED);
 }
 
+// B4, S12: kernels hear that they are to stop while the driver keeps the host waiting for them
+TEST_F(CudaQueueTest, KernelsStopWhileHostMemoryIsAllocated) {
+  Timeline running(*device);
+  std::uint32_t stop = 0;
+  heddle_kernel_args args{};
+  args.stop = &stop;
+  EXPECT_TRUE(running.queue->launch(*module, runs_on, args).ok());
+  EXPECT_TRUE(running.queue->record(1).ok());
+  gpu->look({.host_memory_waits = true});
+  std::thread host([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::atomic_ref(stop).store(1);
+  });
+  std::vector<std::unique_ptr<Timeline>> others;
+  while (gpu->calls("cuMemHostAlloc") < 2) {
+    others.push_back(std::make_unique<Timeline>(*device));
+    EXPECT_TRUE(others.back()->queue->launch(*module, fails, {}).ok());
+    EXPECT_TRUE(others.back()->queue->record(1).ok());
+  }
+  host.join();
+  EXPECT_TRUE(running.told.wait_for(1).ok());
+  for (const auto& each : others) EXPECT_TRUE(each->told.wait_for(1).ok());
+}
+
 // B4: a queue waits for another's mark, and nobody on the host does
 TEST_F(CudaQueueTest, QueuesWaitForEachOther) {
   Timeline first(*device), second(*device);

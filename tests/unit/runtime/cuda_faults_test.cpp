@@ -25,7 +25,7 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-constexpr int out_of_memory = 2, illegal_address = 700, launch_failed = 719, launch_timeout = 702,
+constexpr int illegal_address = 700, launch_failed = 719, launch_timeout = 702,
               no_longer_there = 46;
 
 /// Errors of a GPU stay with its driver: each test has a copy of the library.
