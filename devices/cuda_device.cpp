@@ -31,6 +31,7 @@ class CudaDevice final : public PhysicalDevice {
   Status new_queue(Completions& completions, std::unique_ptr<Queue>* queue) noexcept override {
     return make_cuda_queue(ends_, completions, queue);
   }
+  Status usable() noexcept override { return ends_->usable(); }
   bool is_peer_of(const PhysicalDevice& other) const noexcept override {
     const auto* const gpu = dynamic_cast<const CudaDevice*>(&other);
     return gpu != nullptr && gpu_->reaches(*gpu->gpu_);

@@ -216,28 +216,58 @@ Status Ends::lost_in(const Launched& kernel, const char* which, Status cause) no
       std::move(cause));
 }
 
-Status Ends::check(Stream stream, const Launched& launched) noexcept {
-  if (!check_each_) return {};
+void Ends::look_at_gpu() noexcept {
+  Event event = nullptr;
+  if (!lost_.ok() || !take_event(&event).ok()) return;
+  // No work is behind an unused event: its query succeeds, or returns the error of the GPU.
+  const Result result = gpu_->driver().event_query(event);
+  if (result != success && result != not_ready) lost_ = lost_by(result);
+  events_.push_back(event);
+}
+
+Status Ends::usable() noexcept {
+  const Gpu::Current current(*gpu_);
+  const Lock lock(mutex_);
+  look_at_gpu();
+  if (lost_.ok()) return {};
+  return Status(
+      ErrorCode::unavailable,
+      [&] {
+        return fmt::format(
+            "{} runs nothing any more; close all backends that have the GPU, and open one again. "
+            "Where the GPU is still refused, something else in this process uses it: start the "
+            "process again",
+            gpu_->name());
+      },
+      lost_);
+}
+
+Status Ends::finish(Stream stream, const Launched& launched,
+                    const std::function<void()>& meanwhile) noexcept {
   Lock lock(mutex_);
   if (!lost_.ok()) return lost_;
   Event event = nullptr;
   if (Status s = take_event(&event); !s.ok()) return s;
-  checked_ = &launched;
+  if (check_each_) checked_ = &launched;
   Status marked = gpu_->status(gpu_->driver().event_record(event, stream), "cuEventRecord",
-                               "checking a kernel");
+                               "waiting for a kernel");
   // Of an event that is not recorded, a query tells only whether the GPU is lost.
   Result result = marked.ok() ? not_ready : gpu_->driver().event_query(event);
   while (result == not_ready && lost_.ok()) {
     pass_stop_on(launched);
     lock.unlock();
+    meanwhile();
     std::this_thread::yield();
     lock.lock();
     result = gpu_->driver().event_query(event);
   }
   if (result != success && lost_.ok()) lost_ = lost_by(result);
-  checked_ = nullptr;
+  if (check_each_) checked_ = nullptr;
   events_.push_back(event);
-  return lost_.ok() ? marked : lost_;
+  Status ended = lost_.ok() ? marked : lost_;
+  lock.unlock();
+  meanwhile();
+  return ended;
 }
 
 void Ends::pass_stop_on(const Launched& launched) noexcept {

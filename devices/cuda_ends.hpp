@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -26,7 +27,9 @@ struct KernelCell {
   heddle_kernel_status status;
   std::uint32_t stop;
   std::uint32_t unused;
+  std::uint64_t traced;  ///< address of a TraceRing's memory, or 0
 };
+static_assert(offsetof(KernelCell, traced) == 16);
 
 /// A launched kernel, and the destination of its status.
 struct Launched {
@@ -76,13 +79,17 @@ class Ends {
     // relaxed: pairs with itself; a count that orders no memory.
     return launches_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
-  /// Where each kernel is checked: a lock around its launch and check(). Else no lock.
+  /// The error of a lost GPU, with what helps against it; ok for any other GPU.
+  [[nodiscard]] Status usable() noexcept;
+  /// Where each kernel is checked: a lock around its launch and finish(). Else no lock.
   [[nodiscard]] std::unique_lock<std::mutex> alone() noexcept {
     return check_each_ ? std::unique_lock(alone_) : std::unique_lock<std::mutex>();
   }
-  /// Where each kernel is checked: waits for the end of the kernel just launched, and returns the
-  /// error that it caused. Else does nothing.
-  [[nodiscard]] Status check(Stream stream, const Launched& launched) noexcept;
+  [[nodiscard]] bool checks_each() const noexcept { return check_each_; }
+  /// Waits for the end of the kernel just launched, and returns the error of the GPU, if it is
+  /// lost. Calls `meanwhile` again and again, and once after the end; without locks.
+  [[nodiscard]] Status finish(Stream stream, const Launched& launched,
+                              const std::function<void()>& meanwhile) noexcept;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -98,6 +105,8 @@ class Ends {
             Lock& lock) noexcept;
   void pop_first(Line& line) noexcept;
   static void pass_stop_on(const Launched& launched) noexcept;
+  /// Notes that the GPU is lost, if it is: a driver call returns the error, whatever it is about.
+  void look_at_gpu() noexcept;
   [[nodiscard]] Status lost_by(Result result) noexcept;
   [[nodiscard]] Status lost_in(const Launched& kernel, const char* which, Status cause) noexcept;
   [[nodiscard]] Status make_cells() noexcept;
@@ -112,7 +121,7 @@ class Ends {
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Line>> lines_;
   std::shared_ptr<Line> told_now_;
-  const Launched* checked_ = nullptr;  // the kernel that check() waits for
+  const Launched* checked_ = nullptr;  // the kernel that runs alone
   std::vector<Event> events_;          // unused
   std::size_t num_events_ = 0;
   std::vector<KernelCell*> blocks_;  // blocks of cells, as allocated

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "devices/cuda_trace.hpp"
+
 namespace heddle::dev::cuda {
 
 CudaModule::~CudaModule() {
@@ -68,7 +70,10 @@ std::size_t words_max(const Driver& driver) {
 class CudaQueue final : public Queue {
  public:
   CudaQueue(std::shared_ptr<Ends> ends, Stream stream, Completions& completions)
-      : ends_(std::move(ends)), stream_(stream), line_(ends_->open(completions)) {}
+      : ends_(std::move(ends)),
+        stream_(stream),
+        line_(ends_->open(completions)),
+        traces_(ends_->gpu()) {}
   ~CudaQueue() override {
     ends_->close(line_);
     for (const Launched& each : launched_) ends_->give_back({&each.cell, 1});
@@ -118,6 +123,7 @@ class CudaQueue final : public Queue {
   std::vector<Launched> launched_;    // since the last mark
   std::vector<KernelCell*> cells_;    // unused
   std::vector<std::uint64_t> words_;  // arguments of the kernel being launched
+  TraceRing traces_;
 };
 
 Status CudaQueue::launch(const Module& module, std::size_t number,
@@ -137,6 +143,9 @@ Status CudaQueue::launch(const Module& module, std::size_t number,
   if (cells_.empty()) {
     if (Status s = ends_->take_cells(cells_); !s.ok()) return s;
   }
+  if (args.trace != nullptr) {
+    if (Status s = traces_.begin(); !s.ok()) return s;
+  }
   try {
     words_.resize(count);
     launched_.push_back({cells_.back(), args.status, args.stop, &kernel.name, 0});
@@ -145,6 +154,7 @@ Status CudaQueue::launch(const Module& module, std::size_t number,
   }
   KernelCell* const cell = cells_.back();
   *cell = {};
+  if (args.trace != nullptr) cell->traced = traces_.address();
   std::uint64_t* word = words_.data();
   for (std::uint32_t k = 0; k < args.num_buffers; ++k) *word++ = address(args.buffers[k].data);
   for (std::uint32_t k = 0; k < args.num_statics; ++k)
@@ -166,7 +176,11 @@ Status CudaQueue::launch(const Module& module, std::size_t number,
   }
   cells_.pop_back();
   launched_.back().number = ends_->next_launch();
-  return ends_->check(stream_, launched_.back());
+  const bool is_traced = args.trace != nullptr;
+  if (!is_traced && !ends_->checks_each()) return {};
+  return ends_->finish(stream_, launched_.back(), [&] {
+    if (is_traced) traces_.tell(args);
+  });
 }
 
 }  // namespace

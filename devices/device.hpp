@@ -144,6 +144,9 @@ class PhysicalDevice {
   /// `completions`: for queues that run ahead.
   [[nodiscard]] virtual Status new_queue(Completions& completions,
                                          std::unique_ptr<Queue>* queue) noexcept = 0;
+  /// The failure after which the device runs nothing any more, and which only a new
+  /// PhysicalDevice can be without; else ok. A virtual device of failed hardware does not recover.
+  [[nodiscard]] virtual Status usable() noexcept { return {}; }
   /// True if the device's queues copy between its memory and the memory of `other`, a device of
   /// another memory space.
   [[nodiscard]] virtual bool is_peer_of(const PhysicalDevice& /*other*/) const noexcept {

@@ -127,7 +127,8 @@ class Device {
   void await() const;
   [[nodiscard]] bool is_idle() const noexcept { return timeline().is_idle(); }
   /// After a failure: ends queued tasks as skipped and makes the device usable again; buffers stay.
-  /// Throws Error inside a task of the device.
+  /// Throws Error inside a task of the device, and Error(unavailable) if the hardware runs nothing
+  /// any more: a GPU after an illegal address, for example, until its backend is opened anew.
   void recover() const;
   /// Ends queued tasks as cancelled. A running routine whose kernel would run for long also ends as
   /// cancelled, within a second or so (heddle/kernel.h, stop); its output is then incomplete. Other

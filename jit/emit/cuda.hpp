@@ -16,7 +16,7 @@
 
 namespace heddle::jit {
 
-/// Throws invalid_argument as check_unit(), and unavailable where values are traced.
+/// Throws invalid_argument as check_unit().
 [[nodiscard]] std::string emit_cuda(const CompileUnit& unit, const Target& target);
 /// As emit_cuda(), in another C with groups of threads: `prelude` defines the names of types, of
 /// functions and of CUDA that the kernels use.

@@ -83,6 +83,11 @@ class CudaDialect : public CDialect {
     CDialect::loop(var, from, to, false, body);
     --thread_loops_;
   }
+  /// Traced kernels have a single thread.
+  void tell(std::uint32_t assignment, BufferId buffer, const Made& at, const Made& before,
+            const Made& after) {
+    line("tell(status, {}u, {}u, {}, {}, {});", assignment, buffer, at, before, after);
+  }
   void zero_buffer(BufferId buffer);
   void declare_array(LocalId local, const ArrayType& type, const Made& start);
   void prefetch(const PrefetchGroup& /*group*/) {}

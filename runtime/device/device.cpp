@@ -79,6 +79,7 @@ void Device::await() const {
 }
 void Device::recover() const {
   rt::require_open(*state_);
+  throw_if_failed(state_->execution->physical->usable());
   throw_if_failed(timeline().recover());
 }
 void Device::finalize(std::chrono::nanoseconds timeout) const {

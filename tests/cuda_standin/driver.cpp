@@ -105,10 +105,15 @@ Result cuDevicePrimaryCtxRelease(Ordinal device) {
     std::ranges::copy_if(ending_streams, std::back_inserter(ended), is_its);
     std::erase_if(ending_streams, is_its);
     const auto legacy = legacy_streams.find(device);
-    if (--retained[device] == 0 && legacy != legacy_streams.end()) {
+    const bool is_last = --retained[device] == 0;
+    if (is_last && legacy != legacy_streams.end()) {
       ended.push_back(legacy->second);
       legacy_streams.erase(legacy);
     }
+    // An error of the context goes with the context; a GPU that is gone stays away.
+    constexpr Result device_unavailable = 46;
+    if (is_last && broken.contains(device) && broken.at(device) != device_unavailable)
+      broken.erase(device);
   }
   for (const Stream each : ended) delete each;
   return success;

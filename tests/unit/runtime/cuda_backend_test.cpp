@@ -1,5 +1,6 @@
 // The cuda backend on stand-ins for driver and compiler: how it is found, what it compiles and
 // keeps, and what it says where a part is missing.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -24,6 +26,7 @@ namespace heddle {
 namespace {
 
 using testing::AllOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -232,14 +235,36 @@ TEST_F(CudaBackendTest, BarriersAreNeeded) {
   EXPECT_GE(needed, 8) << "256 sums are joined in 8 steps";
 }
 
-// O57, B4: kernels of a GPU tell no values yet, and say so
-TEST_F(CudaBackendTest, TracesAreRefused) {
+// O57, B4: a traced kernel tells each value while it runs, more than there is room for at once; a
+// kernel that is traced by nobody tells nobody
+TEST_F(CudaBackendTest, KernelsTellEachValue) {
+  constexpr std::int64_t many = 3000;
+  const Tensor x("x", f32, {many}), y("y", i32, {many});
+  const Index i;
+  Program program("program");
+  program << (x(i) = 2 * x(i)) << (y(i) = cast(x(i), i32) + 1);
   CompileOptions traced;
   traced.trace_values = true;
-  const Status status =
-      failure([&] { static_cast<void>(Backend::open(options()).compile(increment(x_), traced)); });
-  EXPECT_EQ(status.code(), ErrorCode::unavailable);
-  EXPECT_THAT(status.to_string(), AllOf(HasSubstr("traces values"), HasSubstr("CPU backend")));
+  for (const char* const check : {"0", "each"}) {
+    BackendOptions with = options();
+    with.cuda_check_each = std::string_view(check) == "each";
+    const Backend backend = Backend::open(with);
+    const Routine run = Context(backend.physical_device(0).new_virtual_device())
+                            .link(backend.compile(program, traced));
+    run.context().write(x, std::vector<float>(many, 3));
+    EXPECT_TRUE(run.schedule().wait().ok());
+    std::vector<std::string> told;
+    std::size_t count = 0;
+    ScheduleOptions schedule;
+    schedule.trace = [&](const TracedValue& v) {
+      if (++count % many != 1) return;
+      told.push_back(fmt::format("{}[{}] {} to {}", v.tensor, v.offset, v.before, v.after));
+    };
+    EXPECT_TRUE(run.schedule({}, schedule).wait().ok());
+    EXPECT_EQ(count, 2 * many);
+    EXPECT_THAT(told, ElementsAre("x[0] 6 to 12", "y[0] 7 to 13"));
+    EXPECT_THAT(run.context().read<std::int32_t>(y), Each(13));
+  }
 }
 
 // S11, B4: a kernel that is asked to stop says so, and the device goes on; one whose threads wait

@@ -58,6 +58,11 @@ class CudaFaultsTest : public testing::Test {
     routine.context().write(x, std::vector<float>(100, 0));
     return routine;
   }
+  /// Calls a function of the driver itself, as another library in the process does.
+  template <class Function, class... Args>
+  int call(const char* name, Args... args) const {
+    return reinterpret_cast<Function*>(::dlsym(library_, name))(args...);
+  }
   [[nodiscard]] std::vector<float> values(const Routine& routine) const {
     return routine.context().read<float>(x);
   }
@@ -133,6 +138,51 @@ TEST_F(CudaFaultsTest, GpusMayFailForGood) {
     EXPECT_FALSE(failure([&] { static_cast<void>(values(count)); }).ok());
     gpu->reset();
   }
+}
+
+// S11, B4: a lost GPU does not recover; with its last backend the error goes, unless something else
+// keeps the GPU's context
+TEST_F(CudaFaultsTest, GpusAreOpenedAnew) {
+  for (const bool is_kept : {false, true}) {
+    void* context = nullptr;
+    if (is_kept) EXPECT_EQ(call<int(void**, int)>("cuDevicePrimaryCtxRetain", &context, 0), 0);
+    {
+      const Backend backend = open();
+      const Routine count = counter(backend), elsewhere = counter(backend, 1);
+      count.context().device().await();
+      gpu->lose(0, illegal_address);
+      EXPECT_FALSE(count.schedule().wait().ok());
+      for (int again = 0; again < 2; ++again) {
+        const Status status = failure([&] { count.context().device().recover(); });
+        EXPECT_EQ(status.code(), ErrorCode::unavailable);
+        EXPECT_THAT(status.to_string(),
+                    AllOf(HasSubstr("GPU 0"), HasSubstr("open one again"),
+                          HasSubstr("start the process again"), HasSubstr("(700)")));
+      }
+      elsewhere.context().device().recover();
+      EXPECT_TRUE(elsewhere.schedule().wait().ok());
+    }
+    if (is_kept) {
+      EXPECT_THAT(open().physical_device(0).name(), HasSubstr("GPU 1")) << "GPU 0 is left out";
+      EXPECT_EQ(call<int(int)>("cuDevicePrimaryCtxRelease", 0), 0);
+      continue;
+    }
+    const Backend anew = open();
+    const Routine count = counter(anew);
+    EXPECT_TRUE(count.schedule().wait().ok());
+    EXPECT_THAT(values(count), Each(1));
+    count.context().device().recover();
+  }
+}
+
+// S11, B4: a GPU that is lost without work does not recover, though nothing has told of it
+TEST_F(CudaFaultsTest, IdleGpusDoNotRecoverFromLoss) {
+  const Backend backend = open();
+  const Routine count = counter(backend);
+  const Device device = count.context().device();
+  device.await();
+  gpu->lose(0, no_longer_there);
+  EXPECT_EQ(failure([&] { device.recover(); }).code(), ErrorCode::unavailable);
 }
 
 // B4: a GPU that is lost while it has no work tells of that at the next use
