@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <type_traits>
+#include <utility>
 
 #include "tests/support/paths.hpp"
 #include "tests/support/temp_directory.hpp"
@@ -24,17 +25,25 @@ extern "C" __global__ void trap(long long) { __trap(); }
 Machine* const the_machine = new Machine;  // owned by GoogleTest
 [[maybe_unused]] const auto* const registered = ::testing::AddGlobalTestEnvironment(the_machine);
 
-/// The kernels as the NVRTC of this machine compiles them; empty on failure.
-std::vector<std::byte> compiled(int capability) {
-  const char* const named = std::getenv("HEDDLE_NVRTC");
-  const bool machines = std::getenv("HEDDLE_CUDA_DRIVER") != nullptr;
+/// The file that HEDDLE_NVRTC names; else the stand-in beside the stand-in of the driver, and the
+/// NVRTC of the driver's version beside a real driver.
+void* open_nvrtc(int driver_version) {
+  std::vector<std::string> files{test::nvrtc_standin};
+  if (const char* const named = std::getenv("HEDDLE_NVRTC")) {
+    files = {named};
+  } else if (std::getenv("HEDDLE_CUDA_DRIVER") != nullptr) {
+    files = {"libnvrtc.so." + std::to_string(driver_version / 1000), "libnvrtc.so",
+             "/usr/local/cuda/lib64/libnvrtc.so"};
+  }
   void* library = nullptr;
-  for (const char* const file :
-       {named != nullptr ? named
-        : machines       ? "libnvrtc.so.13"
-                         : test::nvrtc_standin,
-        "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"})
-    if (library == nullptr) library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  for (const std::string& file : files)
+    if (library == nullptr) library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  return library;
+}
+
+/// The kernels as that NVRTC compiles them; empty on failure.
+std::vector<std::byte> compiled(int driver_version, int capability) {
+  void* const library = open_nvrtc(driver_version);
   EXPECT_NE(library, nullptr) << "there is no NVRTC: set HEDDLE_NVRTC";
   if (library == nullptr) return {};
   const auto call = [&](const char* name, auto... arguments) {
@@ -98,7 +107,7 @@ void Machine::open() {
     int major = 0, minor = 0;
     ASSERT_CUDA(driver->device_attribute(&major, capability_major, each.device));
     ASSERT_CUDA(driver->device_attribute(&minor, capability_minor, each.device));
-    if (image.empty()) image = compiled(10 * major + minor);
+    if (image.empty()) image = compiled(driver->version, 10 * major + minor);
     ASSERT_FALSE(image.empty());
     ASSERT_CUDA(driver->module_load(&each.module, image.data(), 0, nullptr, nullptr));
     for (const char* const name : kernel_names)

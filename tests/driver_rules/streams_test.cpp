@@ -12,19 +12,18 @@ class StreamRulesTest : public RulesTest {};
 TEST_F(StreamRulesTest, WorkIsInTheOrderOfTheCalls) {
   const Work work;
   const GpuNumber x(1), y;
-  std::int64_t expected = 1;
+  std::int64_t in_x = 1, in_y = 0;
   for (std::int64_t k = 1; k <= 50; ++k) {
     work.launch("add", {x.address(), static_cast<std::uint64_t>(k)});
     work.launch("scale", {x.address(), 3});
     work.copy(y.address(), x.address());
-    work.fill(x.address() + 4, 0, 4);
-    expected = (expected + k) * 3;
-    std::int64_t copied = expected;
-    expected &= 0xFFFF'FFFF;
-    if (k == 50) expected = copied;
+    work.fill(x.address() + 2, 0, 6);
+    in_y = (in_x + k) * 3;
+    in_x = in_y & 0xFFFF;
   }
   work.synchronize();
-  EXPECT_EQ(y.value(), expected);
+  EXPECT_EQ(x.value(), in_x);
+  EXPECT_EQ(y.value(), in_y);
 }
 
 // Stream Management, cuStreamCreate: CU_STREAM_NON_BLOCKING "specifies that work running in the

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What `./dev pack cuda` packs runs on the stand-ins, without the libraries and the C compiler of
-the machine that built it, and tells of a step that fails.
+"""The folder of `./dev pack cuda` runs on the stand-ins, without a C compiler for heddle, and tells
+of a step that fails.
 
 usage: pack_test.py PACK_CUDA BUILD_DIR
 """

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <utility>
 #include <vector>
 
 #include "tools/bench/cases.hpp"
@@ -29,6 +30,7 @@ int main(int argc, char** argv) {
     if (options.list) {
       fmt::print("{}", rows_list(heads_of(rows)));
     } else {
+      static_cast<void>(open_cuda());  // without a GPU there is nothing to measure
       measure_rows(std::move(rows), options, [](Machine&) {});
     }
     return 0;

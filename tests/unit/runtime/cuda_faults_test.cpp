@@ -202,18 +202,17 @@ TEST_F(CudaFaultsTest, CopiesMayBeSlow) {
   const Routine count = counter(backend), elsewhere = counter(backend, 1);
   count.context().device().await();
   elsewhere.context().device().await();
-  gpu->slow_copies(100);
+  gpu->slow_copies(200);
   const auto start = std::chrono::steady_clock::now();
   count.schedule();
   const Transfer there = copy(x, count.context(), elsewhere.context());
   elsewhere.schedule();
   const Transfer back = copy(x, elsewhere.context(), count.context());
   const Event last = count.schedule();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 90ms);
-  EXPECT_EQ(there.event.wait_for(1ms).code(), ErrorCode::deadline);
+  EXPECT_EQ(last.wait_for(1ms).code(), ErrorCode::deadline);
   EXPECT_TRUE(last.wait().ok());
-  EXPECT_GE(std::chrono::steady_clock::now() - start, 200ms);
-  EXPECT_TRUE(back.event.status().ok());
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 400ms);
+  EXPECT_TRUE(there.event.status().ok() && back.event.status().ok());
   EXPECT_THAT(values(count), Each(3));
 }
 
