@@ -73,7 +73,7 @@ class PoclTest : public ::testing::Test {
  protected:
   void SetUp() override {
     try {
-      pocl_ = &Pocl::opened();
+      open_pocl();
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unavailable) throw;
       GTEST_SKIP() << "there is no PoCL here: " << error.status().message();
@@ -94,7 +94,7 @@ class PoclTest : public ::testing::Test {
       launch.shape.groups[0] = std::min(launch.shape.groups[0], 3U);
       launch.shape.threads[0] += 32;
     }
-    EXPECT_EQ(pocl_->run(made.text, made.launches), 0) << name;
+    EXPECT_EQ(run_on_pocl(made.text, made.launches), 0) << name;
     for (std::size_t k = 0; k < expected.size(); ++k) {
       ASSERT_TRUE(same_elements(expected[k], found[k]))
           << name << ", seed " << seed << ", buffer " << k << "\n"
@@ -110,7 +110,6 @@ class PoclTest : public ::testing::Test {
     std::printf("| %s | %zu | %zu | %zu |\n", what, loops_, kernels_, sharing_);
   }
 
-  Pocl* pocl_ = nullptr;
   std::size_t loops_ = 0, kernels_ = 0, sharing_ = 0;
 };
 
@@ -293,7 +292,7 @@ TEST_F(PoclTest, LongKernelsStopWhenAsked) {
   Launches made = launches_of(loop, arrays, {});
   ASSERT_THAT(made.text, ::testing::HasSubstr("if (__syncthreads_or(*stop != 0)"));
   for (Launch& launch : made.launches) launch.asks_to_stop = true;
-  EXPECT_EQ(pocl_->run(made.text, made.launches), HEDDLE_KERNEL_STOPPED);
+  EXPECT_EQ(run_on_pocl(made.text, made.launches), HEDDLE_KERNEL_STOPPED);
 }
 
 /// The number of barriers of the kernels without which PoCL's results differ.
@@ -309,7 +308,7 @@ int needed_barriers(const Program& program) {
     at = made.text.find(barrier, at);
     if (at == std::string::npos) return needed;
     made.text.erase(at, barrier.size());
-    Pocl::opened().run(made.text, made.launches);
+    run_on_pocl(made.text, made.launches);
     bool same = true;
     for (std::size_t k = 0; k < found.size(); ++k)
       same = same && same_elements(expected[k], found[k]);

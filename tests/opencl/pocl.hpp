@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,28 +21,10 @@ struct Launch {
   bool asks_to_stop = false;  ///< the value of the stop word
 };
 
-class Pocl {
- public:
-  /// The process's PoCL. Throws unavailable where libOpenCL or PoCL is missing.
-  [[nodiscard]] static Pocl& opened();
-  ~Pocl();
-  Pocl(const Pocl&) = delete;
-  Pocl& operator=(const Pocl&) = delete;
-
-  /// The versions of PoCL and of its device.
-  [[nodiscard]] const std::string& version() const noexcept { return version_; }
-  /// Builds the text and runs the launches in order; the code in the kernels' status. Throws
-  /// compile_failed with the compiler's messages, and device_failed.
-  std::int32_t run(const std::string& text, std::span<const Launch> launches);
-
- private:
-  struct Api;
-  struct Handles;
-  Pocl();
-
-  std::unique_ptr<Api> api_;
-  std::unique_ptr<Handles> handles_;
-  std::string version_;
-};
+/// Opens PoCL, once per process. Throws unavailable where libOpenCL or PoCL is missing.
+void open_pocl();
+/// Builds the text and runs the launches in order; returns the code in the kernels' status. Throws
+/// as open_pocl(), compile_failed with the compiler's messages, and device_failed.
+std::int32_t run_on_pocl(const std::string& text, std::span<const Launch> launches);
 
 }  // namespace heddle::jit::testing
