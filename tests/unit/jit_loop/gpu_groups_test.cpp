@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "jit/code/kernels.hpp"
@@ -332,27 +332,40 @@ TEST(GpuGroupsTest, BlockLoopsHavePlaces) {
               HasSubstr("more than 1024 threads"));
 }
 
-// B4: threads wait before a block that they share is filled again, before it is read, and before
-// what is read is written again
-TEST(GpuGroupsTest, BarriersAreAroundWhatIsShared) {
-  const Loop loop = parsed(
-      "buffer t0 input f32[8,8]\nbuffer t1 output f32[8,8]\nkernel {\n"
-      "parallel i0 in 0..8 { for i1 in 0..3 { let x0: f32[8] = 0:f32\n"
-      "block i2 in 0..8 { x0[i2] = t0[i0, i2] }\n"
-      "block i3 in 0..8 { t1[i0, i3] = x0[7 - i3] } } }\n}\n");
+/// The kernel of groups with that body: its barriers, filled blocks and loops, in order.
+std::string steps_of(const std::string& body) {
   CompileUnit unit{.name = "unit", .kernels = {}};
-  unit.kernels.push_back({.name = "k", .loop = VerifiedLoop(loop), .names = {}});
-  const std::string text = emit_cuda(unit, gpu);
-  const auto count = [](std::string_view in) {
-    std::size_t found = 0;
-    for (std::size_t at = 0; (at = in.find("__syncthreads();", at)) != std::string::npos; ++at)
-      ++found;
-    return found;
-  };
-  const std::size_t filled = text.find("  SHARED(f32, x0, 8)");
-  ASSERT_NE(filled, std::string::npos);
-  EXPECT_EQ(count(text.substr(0, filled)), 1u);
-  EXPECT_EQ(count(text.substr(filled)), 2u);
+  unit.kernels.push_back(
+      {.name = "k",
+       .loop = VerifiedLoop(parsed("buffer t0 input f32[8,8]\nbuffer t1 output f32[8,8]\nkernel "
+                                   "{\nparallel i0 in 0..8 {\n" +
+                                   body + "}\n}\n")),
+       .names = {}});
+  std::istringstream lines(emit_cuda(unit, gpu));
+  std::string steps;
+  for (std::string line; std::getline(lines, line);) {
+    const auto tell = [&](const char* start, const char* step) {
+      if (line.find(start) != std::string::npos) steps += step;
+    };
+    tell("    __syncthreads();", "barrier ");
+    tell("    SHARED(", "fill ");
+    tell("    for (i64 i", "loop ");
+    tell("    if (threadIdx.x < ", "threads ");
+  }
+  return steps;
+}
+
+// B4: threads wait before a block that they share is filled again, before it is read, and before
+// what is read is written again: by the next group or iteration
+TEST(GpuGroupsTest, BarriersAreAroundWhatIsShared) {
+  const std::string block =
+      "let x0: f32[8] = 0:f32\nblock i2 in 0..8 { x0[i2] = t0[i0, i2] }\n"
+      "block i3 in 0..8 { t1[i0, i3] = x0[7 - i3] }\n";
+  EXPECT_EQ(steps_of(block), "barrier fill barrier threads barrier threads ");
+  EXPECT_EQ(steps_of("for i1 in 0..3 { " + block + "}\n"),
+            "loop barrier fill barrier threads barrier threads ");
+  EXPECT_EQ(steps_of("for i1 in 0..3 { block i2 in 0..8 { t1[i0, i2] = t0[i0, i2] } }\n"),
+            "loop barrier threads ");
 }
 
 // J9: as many groups and threads as a kernel has use for
