@@ -242,7 +242,9 @@ std::shared_ptr<Core> schedule_code(Draft& draft, const CompileLimits& limits) {
       kernel.own_bytes = 0;
     }
     core->own_bytes = std::max(core->own_bytes, kernel.own_bytes);
-    if (parts.size() > 1) {  // the emitter plans its lanes
+    const bool lost_its_marks =
+        has_parallel_loops(part.loop) != has_parallel_loops(core->scheduled.loop);
+    if (parts.size() > 1 || lost_its_marks) {  // the emitter plans its lanes
       kernel.loop = verified_after("cut", part.loop, {});
       kernel.lanes = nullptr;
     }

@@ -1,10 +1,11 @@
 // Random graphs as functions of executors: arguments that stay, others that are donated, and side
 // parameters, drawn at random; against an interpreter of their nodes, or of their loops where sums
 // depend on their order: every bit. HEDDLE_TEST_SEEDS=n looks at n graphs instead of 120,
-// HEDDLE_TEST_SEED=s at those from s on.
+// HEDDLE_TEST_SEED=s at those from s on, HEDDLE_TEST_BACKENDS=b at those by backend b.
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,10 +24,11 @@ enum class How : std::uint8_t { kept, donated, side, side_donated };
 /// A random graph, called.
 class CalledGraph {
  public:
-  CalledGraph(const Device& device, std::uint64_t seed) : random_(seed), device_(device) {
+  CalledGraph(const Device& device, std::uint64_t seed, const Target& target)
+      : random_(seed), device_(device) {
     for (std::size_t k = 0; k < random_.arguments.size(); ++k)
       how_.push_back(static_cast<How>(drawn(seed, 4 + k % 4) / 7 % 4));
-    wanted_ = random_.wanted(true);
+    wanted_ = random_.wanted(true, target);
   }
 
   /// The same executor for several calls, each with arrays of its own, some of which die.
@@ -111,9 +113,13 @@ class CalledGraph {
   std::vector<Array> arrays_, gone_, marked_;
 };
 
+std::vector<std::string> backends_of_graphs() {
+  if (const char* const asked = std::getenv("HEDDLE_TEST_BACKENDS")) return {asked};
+  return {"gccjit", "sync_cc", "pooled_gccjit"};
+}
+
 class ExecutorGraphsTest : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Backends, ExecutorGraphsTest,
-                         ::testing::Values("gccjit", "sync_cc", "pooled_gccjit"),
+INSTANTIATE_TEST_SUITE_P(Backends, ExecutorGraphsTest, ::testing::ValuesIn(backends_of_graphs()),
                          [](const auto& backend) { return backend.param; });
 
 // F3, F4: executors compute what their functions mean, whatever they are given and take
@@ -123,8 +129,9 @@ TEST_P(ExecutorGraphsTest, EqualInterpreted) {
   std::uint64_t seed = test::from_environment("HEDDLE_TEST_SEED", 1);
   if (GetParam() == "sync_cc") seed += std::uint64_t{1} << 40U;
   if (GetParam() == "pooled_gccjit") seed += std::uint64_t{1} << 41U;
+  const Target target = GetParam() == "cuda" ? gpu_target(90) : native_target();
   for (std::uint64_t left = test::seeds(120) / 3; left > 0; --left, ++seed) {
-    CalledGraph(device, seed).check();
+    CalledGraph(device, seed, target).check();
     if (HasFatalFailure()) return;
   }
 }

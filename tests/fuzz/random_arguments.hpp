@@ -34,16 +34,17 @@ struct RandomGraph {
       arguments.push_back(random_array(parameter.type(), seed + arguments.size()));
   }
 
-  /// Its program, scheduled for this processor or not.
-  [[nodiscard]] GraphRun fresh_run(bool is_scheduled) const {
-    const Target target = native_target();
+  /// Its program, scheduled for a target or not.
+  [[nodiscard]] GraphRun fresh_run(bool is_scheduled,
+                                   const Target& target = native_target()) const {
     return {graph, arguments, true, is_scheduled ? &target : nullptr};
   }
 
   /// What its nodes mean, where a schedule cannot change that; else what its loops do.
-  [[nodiscard]] std::vector<HostArray> wanted(bool is_scheduled) const {
+  [[nodiscard]] std::vector<HostArray> wanted(bool is_scheduled,
+                                              const Target& target = native_target()) const {
     if (!is_scheduled || any_order_is_exact(graph)) return interpret(graph, arguments);
-    GraphRun run = fresh_run(true);
+    GraphRun run = fresh_run(true, target);
     run.run();
     return run.results();
   }

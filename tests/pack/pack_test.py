@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-STEPS = ("machine", "rules", "conformance", "fuzz", "digits", "figures", "stress")
+STEPS = ("machine", "rules", "conformance", "fuzz", "graphs", "digits", "figures", "stress")
 
 
 def run(folder, standins, *arguments, **environment):

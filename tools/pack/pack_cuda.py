@@ -17,7 +17,8 @@ BYTES_MAX = 60_000_000
 # Each target of meson, and its name in the pack, where programs find their helper beside them.
 PROGRAMS = {"heddle": "heddle", "heddle-bench-cuda": "heddle-bench-cuda",
             "heddle-compile-nvrtc": "heddle-compile", "conformance_test": "conformance_test",
-            "cuda_fuzz_test": "cuda_fuzz_test", "driver_rules_test": "driver_rules_test"}
+            "cuda_fuzz_test": "cuda_fuzz_test", "graph_fuzz_test": "graph_fuzz_test",
+            "driver_rules_test": "driver_rules_test"}
 # Every machine with a glibc and a C++ program has these.
 ON_EVERY_MACHINE = re.compile(r"(linux-vdso|ld-linux|libc|libm|libdl|librt|libpthread|libgcc_s"
                               r"|libstdc\+\+)[.-]")

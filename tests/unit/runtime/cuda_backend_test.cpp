@@ -149,6 +149,21 @@ TEST_F(CudaBackendTest, StatementsAtOnceHaveScratchOfTheirOwn) {
   }
 }
 
+// B4: a sum that is kept in a local, and that the elements of several arrays are computed from
+TEST_F(CudaBackendTest, EachThreadHasTheSumsOfLocals) {
+  const Backend backend = Backend::open(options());
+  Graph graph("sums");
+  const Node x = graph.parameter("x", {f32, {3}}), s = sum(x * x);
+  graph.finish({s - x, cast(s - x * s, f64)});
+  const GraphProgram made = graph.program();
+  const Routine run =
+      Context(backend.physical_device(0).new_virtual_device()).link(backend.compile(made.program));
+  run.context().write(made.parameters[0], std::vector<float>{1, 2, 3});
+  run.schedule();
+  EXPECT_THAT(run.context().read<float>(made.results[0]), ElementsAre(13, 12, 11));
+  EXPECT_THAT(run.context().read<double>(made.results[1]), ElementsAre(0, -14, -28));
+}
+
 // B4: no driver, no compiler: which file, and what to do
 TEST_F(CudaBackendTest, MissingPartsAreTold) {
   BackendOptions without = options();
