@@ -136,7 +136,7 @@ TEST_F(CudaFaultsTest, GpusMayFailForGood) {
     EXPECT_THAT(values(elsewhere), Each(1));
     EXPECT_FALSE(failure([&] { static_cast<void>(counter(backend)); }).ok());
     EXPECT_FALSE(failure([&] { static_cast<void>(values(count)); }).ok());
-    gpu->reset();
+    gpu->reset();  // so that memory can be given back
   }
 }
 
@@ -194,6 +194,7 @@ TEST_F(CudaFaultsTest, IdleGpusMayBeLost) {
   const Status lost = count.schedule().wait();
   EXPECT_EQ(lost.code(), ErrorCode::device_failed);
   EXPECT_THAT(lost.to_string(), AllOf(HasSubstr("GPU 0"), HasSubstr("(46)")));
+  gpu->reset();  // so that memory can be given back
 }
 
 // D9, B4: the host does not wait for slow copies, and work that needs their values does
