@@ -96,14 +96,26 @@ Result cuDevicePrimaryCtxRetain(Context* context, Ordinal device) {
   ++handles;
   return success;
 }
+
+namespace {
+
+/// With the lock; the caller deletes the streams without it.
+template <class Which>
+std::vector<Stream> take_ending(const Which& which) {
+  std::vector<Stream> taken;
+  std::ranges::copy_if(ending_streams, std::back_inserter(taken), which);
+  std::erase_if(ending_streams, which);
+  return taken;
+}
+
+}  // namespace
+
 Result cuDevicePrimaryCtxRelease(Ordinal device) {
   std::vector<Stream> ended;
   {
     ENTER(cuDevicePrimaryCtxRelease, false)
     --handles;
-    const auto is_its = [device](Stream stream) { return stream->device == device; };
-    std::ranges::copy_if(ending_streams, std::back_inserter(ended), is_its);
-    std::erase_if(ending_streams, is_its);
+    ended = take_ending([device](Stream stream) { return stream->device == device; });
     const auto legacy = legacy_streams.find(device);
     const bool is_last = --retained[device] == 0;
     if (is_last && legacy != legacy_streams.end()) {
@@ -143,12 +155,17 @@ Result cuStreamCreate(Stream* stream, unsigned flags) {
   return success;
 }
 Result cuStreamDestroy(Stream stream) {
-  const std::lock_guard lock(mutex);
-  std::erase(streams, stream);
-  ending_streams.push_back(stream);
-  stream->closed = true;
-  changed.notify_all();
-  --handles;
+  std::vector<Stream> ended;
+  {
+    const std::lock_guard lock(mutex);
+    std::erase(streams, stream);
+    ending_streams.push_back(stream);
+    stream->closed = true;
+    changed.notify_all();
+    --handles;
+    ended = take_ending([](Stream each) { return each->asked.empty(); });
+  }
+  for (const Stream each : ended) delete each;
   return success;
 }
 Result cuStreamSynchronize(Stream stream) {

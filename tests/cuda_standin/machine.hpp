@@ -72,7 +72,7 @@ inline std::map<Ordinal, std::size_t> retained;
 inline std::mt19937_64 random_delay(1);
 inline std::vector<Stream> streams;
 inline std::map<Ordinal, Stream> legacy_streams;
-inline std::vector<Stream> ending_streams;  // destroyed, with work outstanding or just done
+inline std::vector<Stream> ending_streams;  // destroyed
 inline bool held = false;
 inline std::chrono::milliseconds copy_delay{0};
 inline std::size_t handles = 0;

@@ -120,6 +120,14 @@ Contender heddle_on_gpu(const OnGpuLater& made, std::function<Node(Graph&)> func
           }};
 }
 
+/// A row whose times do not depend on the machine's processors.
+void add_ungauged(std::vector<Row>& rows, const std::string& workload, Contender subject,
+                  Contender anchor) {
+  Case row{"gpu-arrays", workload, "call", std::move(subject), std::move(anchor)};
+  row.gauged = false;
+  rows.push_back(std::move(row));
+}
+
 /// `arrays`: matrices that the function reads and writes, together.
 void add_array_row(std::vector<Row>& rows, const std::string& workload, std::size_t arrays,
                    std::function<Node(Graph&)> function) {
@@ -130,9 +138,9 @@ void add_array_row(std::vector<Row>& rows, const std::string& workload, std::siz
                      if (!*copies) copies->emplace(arrays * side * side * sizeof(float) / 2);
                      return (*copies)->time(length);
                    }};
-  rows.push_back(Case{"gpu-arrays", workload, "call",
-                      heddle_on_gpu(std::make_shared<std::optional<OnGpu>>(), std::move(function)),
-                      std::move(anchor)});
+  add_ungauged(rows, workload,
+               heddle_on_gpu(std::make_shared<std::optional<OnGpu>>(), std::move(function)),
+               std::move(anchor));
 }
 
 Node matrix(Graph& graph, const char* name) {
@@ -169,8 +177,7 @@ void add_gpu_array_rows(std::vector<Row>& rows) {
                      if (!*products) products->emplace();
                      return (*products)->time(length);
                    }};
-  rows.push_back(
-      Case{"gpu-arrays", "GPU, matmul", "call", heddle_on_gpu(made, product), std::move(cublas)});
+  add_ungauged(rows, "GPU, matmul", heddle_on_gpu(made, product), std::move(cublas));
 }
 
 }  // namespace heddle::bench

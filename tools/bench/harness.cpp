@@ -128,7 +128,8 @@ Result measure(const Case& which, const Plan& plan) {
   const auto end =
       Clock::now() + std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(
                          std::min(plan.seconds_max, which.seconds_max)));
-  double before = gauge_ping_pong();
+  const auto gauge = [&which] { return which.gauged ? gauge_ping_pong() : 0; };
+  double before = gauge();
   for (int attempt = 0; attempt < attempts_factor * plan.pairs_wanted; ++attempt) {
     const bool enough = static_cast<int>(ratios.size()) >= plan.pairs_wanted;
     if (attempt > 0 && (enough || Clock::now() > end)) break;  // one pair at least
@@ -137,7 +138,7 @@ Result measure(const Case& which, const Plan& plan) {
       (subject_now ? s : a) = subject_now ? which.subject.slice(which.slice, subject_samples)
                                           : which.anchor.slice(which.slice, anchor_samples);
     }
-    const double after = gauge_ping_pong();
+    const double after = gauge();
     gauges.push_back(after);
     if (steady(before, after)) {
       ratios.push_back(s / a);

@@ -68,6 +68,8 @@ struct Case {
   nanoseconds slice = std::chrono::milliseconds(20);
   std::string line{}, column{};  ///< of the table of ratios at the end; empty: not in the table
   double seconds_max = 3600;     ///< where the plan has more
+  /// The times depend on the processors: pairs during which these moved are dropped.
+  bool gauged = true;
 };
 
 enum class Unit : std::uint8_t { ns, bytes, percent, ratio, count };

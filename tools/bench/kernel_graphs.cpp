@@ -14,7 +14,7 @@ namespace heddle::bench {
 namespace {
 
 constexpr std::int64_t graph_side = 4096;
-constexpr std::int64_t table_rows = 50'000, width = 64, looked_up = 16'384;
+constexpr std::int64_t table_rows = 50'000, table_width = 64, looked_up = 16'384;
 constexpr std::int64_t added_rows = 1'000'000, sums = 50'000, added_width = 16;
 constexpr std::int64_t sorted = 1'000'000, best = 64;
 constexpr std::int64_t heads = 8, tokens = 512, depth = 64;
@@ -73,7 +73,7 @@ KernelSetup attention_graph() {
 
 KernelSetup embedding_graph() {
   const Graph g("embedding");
-  const Node table = g.parameter("table", {f32, {table_rows, width}}),
+  const Node table = g.parameter("table", {f32, {table_rows, table_width}}),
              rows = g.parameter("rows", {i64, {looked_up}});
   return graph_setup(g, take(table, rows), table_rows);
 }
@@ -102,7 +102,7 @@ KernelSetup block_graph() {
 }
 
 void plain_rows(const KernelSetup& made) {
-  plain_gather(looked_up, width, made.data(0), made.arrays[1].values<std::int64_t>().data(),
+  plain_gather(looked_up, table_width, made.data(0), made.arrays[1].values<std::int64_t>().data(),
                made.data(2));
 }
 void plain_sums(const KernelSetup& made) {

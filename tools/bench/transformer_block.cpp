@@ -6,7 +6,7 @@
 namespace heddle::bench {
 namespace {
 
-constexpr std::int64_t heads = 12, hidden = 4 * block_width;
+constexpr std::int64_t block_heads = 12, hidden = 4 * block_width;
 
 }  // namespace
 
@@ -16,7 +16,8 @@ Node transformer_block(const Graph& g, const Node& x) {
     return g.parameter(name, {f32, {rows, columns}});
   };
   const auto by_heads = [](const Node& each) {
-    return transpose(reshape(each, {block_tokens, heads, block_width / heads}), {1, 0, 2});
+    return transpose(reshape(each, {block_tokens, block_heads, block_width / block_heads}),
+                     {1, 0, 2});
   };
   const Node gain1 = vector("gain1"), bias1 = vector("bias1");
   const Node wq = matrix("wq", block_width, block_width),
