@@ -73,6 +73,11 @@ const Controls cuda_standin{
           broken.emplace(device, result);
           changed.notify_all();
         },
+    .keep_context =
+        [](int device, bool kept) {
+          const std::lock_guard lock(mutex);
+          kept ? ++retained[device] : --retained[device];
+        },
     .slow_copies =
         [](int milliseconds) {
           const std::lock_guard lock(mutex);

@@ -54,6 +54,8 @@ struct Controls {
   void (*hold)(bool held);
   /// Ends the outstanding work of a GPU with `result`, which later calls return too.
   void (*lose)(int device, int result);
+  /// Keeps a GPU's primary context, as another user of the GPU in this process does.
+  void (*keep_context)(int device, bool kept);
   /// Each copy takes so much longer.
   void (*slow_copies)(int milliseconds);
   /// Forgets errors, faults, holds and slowness.

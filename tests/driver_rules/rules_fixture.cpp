@@ -15,11 +15,12 @@ namespace {
 
 constexpr const char* kernel_names[] = {"add", "scale", "hold", "pass", "trap"};
 constexpr const char* kernel_text = R"(
-extern "C" __global__ void add(long long* x, long long amount) { *x += amount; }
-extern "C" __global__ void scale(long long* x, long long factor) { *x *= factor; }
-extern "C" __global__ void hold(volatile long long* open) { while (*open == 0) {} }
-extern "C" __global__ void pass(const long long* from, long long* to) { *to = *from; }
-extern "C" __global__ void trap(long long) { __trap(); }
+#define KERNEL extern "C" __global__ void
+KERNEL add(long long* x, long long amount) { *x += amount; }
+KERNEL scale(long long* x, long long factor) { *x *= factor; }
+KERNEL hold(volatile long long* open) { while (*open == 0) {} }
+KERNEL pass(const long long* from, long long* to) { *to = *from; }
+KERNEL trap(long long) { __trap(); }
 )";
 
 Machine* const the_machine = new Machine;  // owned by GoogleTest

@@ -288,12 +288,12 @@ TEST_F(CudaBackendTest, LongKernelsStopWhenAsked) {
   const Backend backend = Backend::open(options());
   const Device device = backend.physical_device(0).new_virtual_device();
   // The stand-in starts each thread of each group, after a stop too: of groups that meet, few.
-  const Tensor x("x", f64, {1'000'000}), s("s", f64, {100'000}), y("y", f64, {100'000}),
+  const Tensor x("x", f64, {1'000'000}), s("s", f64, {200'000}), y("y", f64, {100'000}),
       few("few", f64, {2000}), z("z", f64, {2000});
-  const Index i, j;
+  const Index i, j, half(500'000);
   Program products("products"), sums("sums");
   products << (z(i) += sin(x(j) * few(i)) * exp(x(j)));
-  sums << (y(i) = sum(sin(x(j)) + s(i)));
+  sums << (y(i) = sum(sin(x(2 * half)) + s(2 * i)));
   for (const Program& minutes : {products, sums}) {
     const Code code = backend.compile(minutes);
     const bool meets = code.source().find("SHARED(f64, ") != std::string::npos;
