@@ -87,6 +87,17 @@ void CudaDialect::bind_groups(std::span<const Stmt* const> loops) {
   }
 }
 
+void CudaDialect::meet(std::span<const Stmt* const> loops) {
+  const bool in_first_warp = product(loops) <= warp_threads;
+  if (since_barrier_ == Since::threads && !beyond_first_warp_ && in_first_warp) {
+    line("__syncwarp();");
+    return;
+  }
+  if (since_barrier_ != Since::nothing) line("__syncthreads();");
+  since_barrier_ = Since::threads;
+  beyond_first_warp_ = !in_first_warp;
+}
+
 void CudaDialect::begin_threads(std::span<const Stmt* const> loops) {
   line("if (threadIdx.x < {}u) {{", product(loops));
 }
@@ -118,6 +129,7 @@ void CudaDialect::declare_array(LocalId local, const ArrayType& type, const Made
   }
   if (since_barrier_ == Since::threads) line("__syncthreads();");
   since_barrier_ = Since::fill;
+  beyond_first_warp_ = true;
   line("SHARED({}, x{}, {});  // {}", c_type(type.dtype), local, count, type.to_string());
   line("for (u32 at = threadIdx.x; at < {}u; at += blockDim.x) x{}[at] = {};", count, local,
        c_bare(start));

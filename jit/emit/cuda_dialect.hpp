@@ -47,6 +47,7 @@ class CudaDialect : public CDialect {
       bind_groups(loops);
       // The previous group used the same memory.
       since_barrier_ = group.shared.empty() ? Since::nothing : Since::threads;
+      beyond_first_warp_ = true;
       body();
       group_ = nullptr;
     });
@@ -60,8 +61,7 @@ class CudaDialect : public CDialect {
   /// `body` for each iteration of nested block loops, in a separate thread.
   template <class Body>
   void each_thread(std::span<const Stmt* const> loops, const Body& body) {
-    if (since_barrier_ != Since::nothing) line("__syncthreads();");
-    since_barrier_ = Since::threads;
+    meet(loops);
     begin_threads(loops);
     by_one_thread([&] {
       bind_threads(loops);
@@ -78,7 +78,10 @@ class CudaDialect : public CDialect {
   template <class Body>
   void loop(VarId var, const Made& from, const Made& to, bool /*stays*/, const Body& body) {
     // In a later iteration, threads have worked in the previous iteration.
-    if (group_ != nullptr && group_->meets && !in_thread_) since_barrier_ = Since::threads;
+    if (group_ != nullptr && group_->meets && !in_thread_) {
+      since_barrier_ = Since::threads;
+      beyond_first_warp_ = true;
+    }
     ++thread_loops_;
     CDialect::loop(var, from, to, false, body);
     --thread_loops_;
@@ -103,6 +106,9 @@ class CudaDialect : public CDialect {
     thread_loops_ = outside;
     in_thread_ = false;
   }
+  /// Before a block loop: waits for the threads that worked since all last waited. Threads of a
+  /// single warp, as in the last steps of a sum, wait for their warp alone.
+  void meet(std::span<const Stmt* const> loops);
   void begin_groups(std::span<const Stmt* const> loops);
   void bind_groups(std::span<const Stmt* const> loops);
   void begin_threads(std::span<const Stmt* const> loops);
@@ -116,6 +122,7 @@ class CudaDialect : public CDialect {
   /// The possible work of threads since they last waited for each other.
   enum class Since : std::uint8_t { nothing, fill, threads };
   Since since_barrier_ = Since::nothing;
+  bool beyond_first_warp_ = false;  ///< threads beyond the first warp may have worked since
 };
 
 }  // namespace heddle::jit

@@ -18,7 +18,10 @@ std::uint64_t next_epoch() {
 
 Group::Group() : Meeting{} {
   wait = [](Meeting* group, unsigned line, int vote) {
-    return static_cast<Group*>(group)->wait_here(line, vote);
+    return static_cast<Group*>(group)->wait_here(line, vote, false);
+  };
+  wait_in_warp = [](Meeting* group, unsigned line) {
+    static_cast<void>(static_cast<Group*>(group)->wait_here(line, 0, true));
   };
   accuse = [](Meeting* group, const char* name, unsigned long long element, unsigned one,
               unsigned other) {
@@ -29,11 +32,12 @@ Group::Group() : Meeting{} {
   };
 }
 
-int Group::wait_here(unsigned line, int vote) {
+int Group::wait_here(unsigned line, int vote, bool in_warp) {
   if (!fault_.empty()) return 0;  // the threads end one by one
   Thread& thread = *now_;
   thread.line = line;
   thread.vote = vote;
+  thread.in_warp = in_warp;
   thread.fiber->suspend();
   return votes_;
 }
@@ -48,19 +52,45 @@ void Group::go_on(Thread& thread, bool begins) {
   thread.ended = begins ? thread.fiber->start(body, this) : thread.fiber->resume();
 }
 
-/// True where every thread waits at the same barrier.
-bool Group::meet() {
-  const auto waits = std::ranges::find(threads_, false, &Thread::ended);
-  votes_ = 0;
-  for (const Thread& thread : threads_) {
-    votes_ |= thread.vote;
-    if (!fault_.empty() || (!thread.ended && thread.line == waits->line)) continue;
+void Group::require_same(std::size_t begin, std::size_t end) {
+  const auto first = threads_.begin() + static_cast<std::ptrdiff_t>(begin);
+  const auto last = threads_.begin() + static_cast<std::ptrdiff_t>(end);
+  const auto waits = std::find_if(first, last, [](const Thread& each) { return !each.ended; });
+  for (auto thread = first; thread != last; ++thread) {
+    if (!fault_.empty() || (!thread->ended && thread->line == waits->line)) continue;
     fault_ = "thread " + std::to_string(waits->place.thread) + " waits at line " +
-             std::to_string(waits->line) + ", thread " + std::to_string(thread.place.thread) +
-             (thread.ended ? " has ended" : " at line " + std::to_string(thread.line));
+             std::to_string(waits->line) + ", thread " + std::to_string(thread->place.thread) +
+             (thread->ended ? " has ended" : " at line " + std::to_string(thread->line));
   }
+}
+
+void Group::meet() {
+  require_same(0, threads_.size());
+  votes_ = 0;
+  for (const Thread& thread : threads_) votes_ |= thread.vote;
   epoch = next_epoch();
-  return fault_.empty();
+  for (std::size_t k = threads_.size(); k-- > 0;) {
+    if (!threads_[k].ended) go_on(threads_[k], false);
+  }
+}
+
+bool Group::meet_in_warps() {
+  bool any = false;
+  for (std::size_t begin = (threads_.size() - 1) / 32 * 32 + 32; begin > 0;) {
+    begin -= 32;
+    const std::size_t end = std::min(begin + 32, threads_.size());
+    const auto waits = [&](std::size_t k) { return !threads_[k].ended && threads_[k].in_warp; };
+    bool here = false;
+    for (std::size_t k = begin; k < end; ++k) here = here || waits(k);
+    if (!here) continue;
+    any = true;
+    require_same(begin, end);
+    warp_epochs[begin / 32] = next_epoch();
+    for (std::size_t k = end; k-- > begin;) {
+      if (!threads_[k].ended) go_on(threads_[k], false);
+    }
+  }
+  return any;
 }
 
 int Group::run(StandinKernel kernel, const std::uint64_t* words, unsigned group, unsigned groups,
@@ -81,10 +111,7 @@ int Group::run(StandinKernel kernel, const std::uint64_t* words, unsigned group,
     go_on(threads_[k], true);
   }
   while (!std::ranges::all_of(threads_, &Thread::ended)) {
-    static_cast<void>(meet());
-    for (unsigned k = threads; k-- > 0;) {
-      if (!threads_[k].ended) go_on(threads_[k], false);
-    }
+    if (!meet_in_warps()) meet();
   }
   if (!fault_.empty()) return launch_failed;
   const auto failed = std::ranges::find_if(threads_, [](const Thread& t) { return t.result != 0; });

@@ -31,13 +31,18 @@ class Group : public Meeting {
     std::shared_ptr<sched::Fiber> fiber;
     Place place{};
     unsigned line = 0;
+    bool in_warp = false;  ///< waits for its warp alone
     int vote = 0;
     int result = 0;
     bool ended = false;
   };
-  int wait_here(unsigned line, int vote);
+  int wait_here(unsigned line, int vote, bool in_warp);
   void go_on(Thread& thread, bool begins);
-  bool meet();
+  /// Accuses the threads from `begin` to `end` if they do not all wait at the same barrier.
+  void require_same(std::size_t begin, std::size_t end);
+  void meet();
+  /// Lets the warps go on whose threads wait for their warp. Returns false if there are none.
+  bool meet_in_warps();
 
   StandinKernel kernel_ = nullptr;
   const std::uint64_t* words_ = nullptr;

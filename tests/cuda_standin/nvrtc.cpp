@@ -26,8 +26,9 @@ static inline double __longlong_as_double(long long v) {
 struct standin_axis { unsigned x; };
 struct standin_meeting {
   int (*wait)(standin_meeting*, unsigned, int);
+  void (*wait_in_warp)(standin_meeting*, unsigned);
   void (*accuse)(standin_meeting*, const char*, unsigned long long, unsigned, unsigned);
-  unsigned long long epoch;
+  unsigned long long epoch, warp_epochs[32];
 };
 struct standin_place { unsigned group, groups, thread, threads; standin_meeting* meeting; };
 static __thread const standin_place* standin_now;
@@ -42,34 +43,60 @@ static __thread int standin_result;
 #define __threadfence_system() __sync_synchronize()
 #define __syncthreads() standin_wait(__LINE__, 0)
 #define __syncthreads_or(vote) standin_wait(__LINE__, vote)
+static inline void standin_wait_in_warp(unsigned line) {
+  const standin_place* const self = standin_now;
+  self->meeting->wait_in_warp(self->meeting, line);
+  standin_now = self;
+}
+#define __syncwarp() standin_wait_in_warp(__LINE__)
+// The touches of an element by one thread or, in a warp or a group, by several.
+struct standin_touch {
+  unsigned long long epoch, warp_epoch;
+  unsigned thread, threads;  // threads: how many neighbours, from thread on, may have touched
+  bool by_others() const {
+    const unsigned self = standin_now->thread;
+    const standin_meeting& meeting = *standin_now->meeting;
+    if (epoch != meeting.epoch || (threads == 1 && thread == self)) return false;
+    const bool in_own_warp = threads <= 32 && thread / 32 == self / 32;
+    return !in_own_warp || warp_epoch == meeting.warp_epochs[self / 32];
+  }
+  void add() {
+    const unsigned self = standin_now->thread;
+    const standin_meeting& meeting = *standin_now->meeting;
+    if (by_others()) {
+      const bool in_own_warp = threads <= 32 && thread / 32 == self / 32;
+      thread = in_own_warp ? self / 32 * 32 : 0;
+      threads = in_own_warp ? 32 : 1024;
+    } else {
+      thread = self;
+      threads = 1;
+    }
+    epoch = meeting.epoch;
+    warp_epoch = meeting.warp_epochs[self / 32];
+  }
+};
 template <class T> struct standin_element {
   T value;
-  unsigned long long written, read;
-  unsigned writer, reader;
+  standin_touch written, read;
 };
 template <class T> struct standin_access {
   standin_element<T>& at;
   const char* name;
   unsigned long long number;
-  void accuse(unsigned other) const {
-    standin_now->meeting->accuse(standin_now->meeting, name, number, standin_now->thread, other);
+  void check(const standin_touch& touch) const {
+    if (!touch.by_others()) return;
+    standin_now->meeting->accuse(standin_now->meeting, name, number, standin_now->thread,
+                                 touch.thread);
   }
   operator T() const {
-    const unsigned long long now = standin_now->meeting->epoch;
-    const unsigned self = standin_now->thread;
-    if (at.written == now && at.writer != self) accuse(at.writer);
-    if (at.read != now) at.reader = self;
-    else if (at.reader != self) at.reader = ~0u;
-    at.read = now;
+    check(at.written);
+    at.read.add();
     return at.value;
   }
   T operator=(T value) const {
-    const unsigned long long now = standin_now->meeting->epoch;
-    const unsigned self = standin_now->thread;
-    if (at.written == now && at.writer != self) accuse(at.writer);
-    if (at.read == now && at.reader != self) accuse(at.reader);
-    at.written = now;
-    at.writer = self;
+    check(at.written);
+    check(at.read);
+    at.written.add();
     return at.value = value;
   }
   T operator=(const standin_access& other) const { return *this = (T)other; }
@@ -132,7 +159,7 @@ std::string as_cpp(const std::string& source) {
   text += source.substr(done) + calls;
   // The search covers kernels; the text before the kernels holds the definitions.
   const auto has = [&](const char* what) { return source.find(what) != std::string::npos; };
-  if (has("__syncthreads") || has("  SHARED("))
+  if (has("__sync") || has("  SHARED("))
     text += "extern \"C\" __attribute__((visibility(\"default\"))) const int standin_meets = 1;\n";
   return text;
 }
@@ -147,15 +174,17 @@ std::string with_addresses(std::string text) {
   return text;
 }
 
-/// Removes one barrier, which HEDDLE_TEST_NVRTC_DROPS selects.
+/// Removes one barrier, of a group or of a warp, which HEDDLE_TEST_NVRTC_DROPS selects.
 std::string without_barrier(std::string text) {
   const char* const drops = std::getenv("HEDDLE_TEST_NVRTC_DROPS");
-  const std::string barrier = "__syncthreads();";
-  std::size_t at = drops == nullptr ? std::string::npos : text.find(barrier);
-  for (int left = drops == nullptr ? 0 : std::atoi(drops); at != std::string::npos && left > 0;
-       --left)
-    at = text.find(barrier, at + 1);
-  if (at != std::string::npos) text.erase(at, barrier.size());
+  if (drops == nullptr) return text;
+  int left = std::atoi(drops);
+  for (std::size_t at = 0; (at = text.find("__sync", at)) != std::string::npos; ++at) {
+    for (const std::string barrier : {"__syncthreads();", "__syncwarp();"}) {
+      if (text.compare(at, barrier.size(), barrier) == 0 && left-- == 0)
+        return text.erase(at, barrier.size());
+    }
+  }
   return text;
 }
 

@@ -14,10 +14,13 @@ namespace heddle::cuda_standin {
 struct Meeting {
   /// Waits until every thread of the group is at this line. Returns the OR of the votes.
   int (*wait)(Meeting*, unsigned line, int vote);
+  /// Waits until every thread of the caller's warp is at this line.
+  void (*wait_in_warp)(Meeting*, unsigned line);
   /// Reports that two threads touched an element of shared memory and at least one of them wrote.
   void (*accuse)(Meeting*, const char* name, unsigned long long element, unsigned one,
                  unsigned other);
-  unsigned long long epoch;  ///< changes after each meeting, unique to the group
+  unsigned long long epoch;            ///< changes after each meeting, unique to the group
+  unsigned long long warp_epochs[32];  ///< of each warp, change after each meeting of the warp
 };
 
 /// Thread and group index of a kernel call; both have one axis. `meeting` is null for kernels of

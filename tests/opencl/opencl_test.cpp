@@ -298,7 +298,6 @@ TEST_F(PoclTest, LongKernelsStopWhenAsked) {
 
 /// The number of barriers of the kernels without which PoCL's results differ.
 int needed_barriers(const Program& program) {
-  constexpr std::string_view barrier = "__syncthreads();";
   const Loop loop = scheduled(program).loop;
   const std::vector<HostArray> expected = filled(loop, fractions, 1);
   interpret(loop, expected);
@@ -306,9 +305,9 @@ int needed_barriers(const Program& program) {
   for (std::size_t at = 0;; ++at) {
     const std::vector<HostArray> found = filled(loop, fractions, 1);
     Launches made = launches_of(loop, found, {});
-    at = made.text.find(barrier, at);
+    at = std::min(made.text.find("__syncthreads();", at), made.text.find("__syncwarp();", at));
     if (at == std::string::npos) return needed;
-    made.text.erase(at, barrier.size());
+    made.text.erase(at, made.text.find(';', at) + 1 - at);
     run_on_pocl(made.text, made.launches);
     bool same = true;
     for (std::size_t k = 0; k < found.size(); ++k)

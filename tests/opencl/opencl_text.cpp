@@ -35,6 +35,7 @@ typedef struct { i32 code; i32 detail; } heddle_kernel_status;
 #define blockDim ((uint2)(get_local_size(0), 0))
 #define gridDim ((uint2)(get_num_groups(0), 0))
 #define __syncthreads() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define __syncwarp() __syncthreads()
 #define __syncthreads_or(vote) (__syncthreads(), (vote))
 #define __builtin_nanf(text) as_float(0x7fc00000)
 #define __builtin_nan(text) as_double(0x7ff8000000000000l)

@@ -337,8 +337,8 @@ std::string steps_of(const std::string& body) {
   CompileUnit unit{.name = "unit", .kernels = {}};
   unit.kernels.push_back(
       {.name = "k",
-       .loop = VerifiedLoop(parsed("buffer t0 input f32[8,8]\nbuffer t1 output f32[8,8]\nkernel "
-                                   "{\nparallel i0 in 0..8 {\n" +
+       .loop = VerifiedLoop(parsed("buffer t0 input f32[8,64]\nbuffer t1 output f32[8,64]\n"
+                                   "kernel {\nparallel i0 in 0..8 {\n" +
                                    body + "}\n}\n")),
        .names = {}});
   std::istringstream lines(emit_cuda(unit, gpu));
@@ -348,6 +348,7 @@ std::string steps_of(const std::string& body) {
       if (line.find(start) != std::string::npos) steps += step;
     };
     tell("    __syncthreads();", "barrier ");
+    tell("    __syncwarp();", "warp ");
     tell("    SHARED(", "fill ");
     tell("    for (i64 i", "loop ");
     tell("    if (threadIdx.x < ", "threads ");
@@ -356,16 +357,24 @@ std::string steps_of(const std::string& body) {
 }
 
 // B4: threads wait before a block that they share is filled again, before it is read, and before
-// what is read is written again: by the next group or iteration
+// what is read is written again: by the next group or iteration. Threads of one warp wait for each
+// other alone, where no other thread has worked since all waited
 TEST(GpuGroupsTest, BarriersAreAroundWhatIsShared) {
   const std::string block =
-      "let x0: f32[8] = 0:f32\nblock i2 in 0..8 { x0[i2] = t0[i0, i2] }\n"
-      "block i3 in 0..8 { t1[i0, i3] = x0[7 - i3] }\n";
+      "let x0: f32[64] = 0:f32\nblock i2 in 0..64 { x0[i2] = t0[i0, i2] }\n"
+      "block i3 in 0..64 { t1[i0, i3] = x0[63 - i3] }\n";
   EXPECT_EQ(steps_of(block), "barrier fill barrier threads barrier threads ");
   EXPECT_EQ(steps_of("for i1 in 0..3 { " + block + "}\n"),
             "loop barrier fill barrier threads barrier threads ");
   EXPECT_EQ(steps_of("for i1 in 0..3 { block i2 in 0..8 { t1[i0, i2] = t0[i0, i2] } }\n"),
             "loop barrier threads ");
+  const std::string half =
+      "let x0: f32[64] = 0:f32\nblock i2 in 0..64 { x0[i2] = t0[i0, i2] }\n"
+      "block i3 in 0..32 { x0[i3] = add.f32(x0[i3], x0[i3 + 32]) }\n"
+      "block i4 in 0..16 { x0[i4] = add.f32(x0[i4], x0[i4 + 16]) }\n"
+      "block i5 in 0..64 { t1[i0, i5] = x0[0] }\n";
+  EXPECT_EQ(steps_of(half),
+            "barrier fill barrier threads barrier threads warp threads barrier threads ");
 }
 
 // J9: as many groups and threads as a kernel has use for

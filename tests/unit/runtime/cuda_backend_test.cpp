@@ -215,9 +215,10 @@ TEST_F(CudaBackendTest, BarriersAreNeeded) {
   Program program("sums");
   program << (sums(i) = sum(rows(i, j)));
   const std::string source = Backend::open(options()).compile(program).source();
-  const std::string barrier = "__syncthreads();";
-  int barriers = 0, needed = 0;
-  for (std::size_t at = 0; (at = source.find(barrier, at)) != std::string::npos; ++at) ++barriers;
+  int barriers = 0, needed = 0;  // of the group, and of its first warp
+  for (const std::string_view barrier : {"__syncthreads();", "__syncwarp();"}) {
+    for (std::size_t at = 0; (at = source.find(barrier, at)) != std::string::npos; ++at) ++barriers;
+  }
   for (int dropped = 0; dropped <= barriers; ++dropped) {
     BackendOptions with = options();
     with.cache = false;
