@@ -25,7 +25,9 @@ class OnGpu {
  public:
   explicit OnGpu(const std::function<Node(Graph&)>& function) {
     Graph graph("gpu");
-    graph.finish({function(graph)});
+    std::vector<Node> results;
+    results.push_back(function(graph));
+    graph.finish(std::move(results));
     const GraphProgram made = graph.program();
     const Backend backend = open_cuda();
     routine_.emplace(Context(backend.physical_device(0).new_virtual_device())

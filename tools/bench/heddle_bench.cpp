@@ -26,7 +26,8 @@
 namespace heddle::bench {
 namespace {
 
-struct Options : Measuring {
+struct Options {
+  Measuring measuring;
   std::vector<std::string> names{"all"};
 };
 
@@ -175,14 +176,15 @@ void check_goals(std::span<const Result> rows) {
 }
 
 void list() {
-  const std::vector<Result> rows = heads_of(chosen_rows({}));
+  const Options all;
+  const std::vector<Result> rows = heads_of(chosen_rows(all));
   check_goals(rows);
   fmt::print("{}", rows_list(rows));
 }
 
 void run(const Options& options) {
   warn(options);
-  measure_rows(chosen_rows(options), options, [](Machine& machine) {
+  measure_rows(chosen_rows(options), options.measuring, [](Machine& machine) {
     machine.rivals_left_out = rivals_left_out();
     for (const Framework& each : frameworks()) {
       if (!each.version.empty()) machine.frameworks.push_back(each.version);
@@ -201,7 +203,7 @@ int main(int argc, char** argv) {
                  fmt::format("all, {}, or single ones", heddle::bench::groups_text()))
       ->check(CLI::Validator(heddle::bench::check_name, ""))
       ->capture_default_str();
-  heddle::bench::add_options(app, options);
+  heddle::bench::add_options(app, options.measuring);
   for (heddle::bench::Framework& each : heddle::bench::frameworks()) {
     app.add_option(fmt::format("--{}", each.module), each.python,
                    fmt::format("Compare kernels with the {} of this Python", each.name))
@@ -217,7 +219,7 @@ int main(int argc, char** argv) {
   // A framework's process that has died is an error of its row, where its answer is missing.
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    options.list ? heddle::bench::list() : heddle::bench::run(options);
+    options.measuring.list ? heddle::bench::list() : heddle::bench::run(options);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "heddle-bench: {}\n", error.what());
