@@ -140,7 +140,7 @@ class RunningRows {
       one = one && (!writes || store == nullptr);
       if (writes) store = &stmt;
     });
-    if (!one || store == nullptr) return false;
+    if (!one || store == nullptr || !stores_each_once(loop, *store)) return false;
     std::vector<Affine> before = store->subscripts;
     before[axis] = affine_var(loop.var);
     bool apart = true;
@@ -149,6 +149,19 @@ class RunningRows {
         apart = apart && &stmt == store && at == before;
     });
     return apart;
+  }
+
+  /// True if an iteration of the loop stores each element once: each loop around the store moves it
+  /// along an axis.
+  static bool stores_each_once(const Stmt& loop, const Stmt& store) {
+    return std::ranges::all_of(loop.body, [&](const StmtPtr& stmt) {
+      bool is_around = false;
+      walk({stmt}, [&](const Stmt& each) { is_around = is_around || &each == &store; });
+      if (!is_around || !binds_variable(*stmt)) return true;
+      const bool moves =
+          std::ranges::find(store.subscripts, affine_var(stmt->var)) != store.subscripts.end();
+      return stmt->kind == StmtKind::loop && moves && stores_each_once(*stmt, store);
+    });
   }
 
   /// True if the statement touches the first row at most.

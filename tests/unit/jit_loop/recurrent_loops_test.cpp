@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "jit/schedule/shrunk_scratch.hpp"
 #include "support/parsed.hpp"
 #include "unit/jit_loop/scheduled.hpp"
 
@@ -90,6 +91,21 @@ TEST_F(RecurrentSchedulesTest, RowsThatAreReadOtherwiseStay) {
        << (y(i1, j) = sums(i1 + 1, j) - sums(i1, j)) << (y(19, j) = 0);
   expect_unchanged(next);
   EXPECT_EQ(rows_of(next, sums), 20);
+}
+
+// J9: a row that an inner loop stores again and again, each time from the row before, keeps both
+TEST(RecurrentLoopsTest, RowsStoredAgainStay) {
+  Lowered made;
+  made.loop = parsed(
+      "buffer t0 scratch f32[5,4]\nbuffer t1 input f32[5,4]\nbuffer t2 output f32[5,4]\nkernel {\n"
+      "for i0 in 0..4 { t0[0, i0] = t1[0, i0] }\n"
+      "for i1 in 0..4 { for i2 in 0..3 { for i3 in 0..4 {\n"
+      "t0[i1 + 1, i3] = add.f32(t0[i1, i3], t1[i2, i3]) } }\n"
+      "for i4 in 0..4 { t2[i1, i4] = t0[i1 + 1, i4] } }\n}\n");
+  for (const BufferDecl& decl : made.loop.buffers)
+    made.tensors.emplace_back("t", decl.type.dtype, decl.type.dims);
+  shrink_scratch(made);
+  EXPECT_EQ(made.loop.buffers[0].type.dims[0], 5);
 }
 
 // J9: a loop over single elements that depend on each other joins no loop that may be vectors
