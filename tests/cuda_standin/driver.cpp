@@ -112,6 +112,7 @@ std::vector<Stream> take_ending(const Which& which) {
 
 Result cuDevicePrimaryCtxRelease(Ordinal device) {
   std::vector<Stream> ended;
+  bool fails_no_more = false;
   {
     ENTER(cuDevicePrimaryCtxRelease, false)
     --handles;
@@ -124,10 +125,11 @@ Result cuDevicePrimaryCtxRelease(Ordinal device) {
     }
     // An error of the context goes with the context; a GPU that is gone stays away.
     constexpr Result device_unavailable = 46;
-    if (is_last && broken.contains(device) && broken.at(device) != device_unavailable)
-      broken.erase(device);
+    fails_no_more = is_last && broken.contains(device);
+    if (fails_no_more && broken.at(device) != device_unavailable) broken.erase(device);
   }
   for (const Stream each : ended) delete each;
+  if (fails_no_more) drop_memory(device);
   return success;
 }
 Result cuCtxPushCurrent(Context context) {

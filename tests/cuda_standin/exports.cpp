@@ -75,8 +75,9 @@ const Controls cuda_standin{
         },
     .keep_context =
         [](int device, bool kept) {
-          const std::lock_guard lock(mutex);
-          kept ? ++retained[device] : --retained[device];
+          Context context = nullptr;
+          static_cast<void>(kept ? cuDevicePrimaryCtxRetain(&context, device)
+                                 : cuDevicePrimaryCtxRelease(device));
         },
     .slow_copies =
         [](int milliseconds) {

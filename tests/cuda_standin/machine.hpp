@@ -111,6 +111,9 @@ inline constexpr Address not_of_host = Address{1} << 47U;
 inline bool is_of_gpu(Address data) { return (data & not_of_host) != 0; }
 inline void* in_host(Address data) { return reinterpret_cast<void*>(data & ~not_of_host); }
 
+/// Frees what a context that failed left behind.
+void drop_memory(Ordinal device);
+
 /// The allocation that holds the whole range; null without one. With the lock.
 inline Allocation* allocation_of(Address data, std::size_t bytes = 0) {
   const auto after = allocations.upper_bound(data);

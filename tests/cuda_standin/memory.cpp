@@ -84,6 +84,15 @@ Result cuMemAllocFromPoolAsync(Address* data, std::size_t bytes, Pool pool, Stre
     return success;
   });
 }
+void drop_memory(Ordinal device) {
+  const std::lock_guard lock(mutex);
+  std::erase_if(allocations, [device](const auto& allocation) {
+    const bool is_its = allocation.second.pool->device == device;
+    if (is_its) std::free(in_host(allocation.first));
+    return is_its;
+  });
+  taken[device] = 0;
+}
 Result cuMemFreeAsync(Address data, Stream stream) {
   ENTER(cuMemFreeAsync)
   const auto asked = allocations.find(data);
