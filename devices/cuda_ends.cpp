@@ -190,10 +190,13 @@ void Ends::tell(const std::shared_ptr<Line>& line, std::uint64_t number, Status 
   changed_.notify_all();
 }
 
+Status Ends::queried(Result result) const noexcept {
+  return gpu_->status(result, "cuEventQuery", "looking for what ended");
+}
+
 /// Makes the error of a lost GPU, on which every later driver call returns the same result. Names
 /// the kernel that is checked, else the oldest kernel that has not ended.
-Status Ends::lost_by(Result result) noexcept {
-  Status cause = gpu_->status(result, "cuEventQuery", "looking for what ended");
+Status Ends::lost_by(Status cause) noexcept {
   if (checked_ != nullptr) return lost_in(*checked_, "the kernel that failed is", std::move(cause));
   const Launched* oldest = nullptr;
   for (const auto& line : lines_) {
@@ -217,11 +220,15 @@ Status Ends::lost_in(const Launched& kernel, const char* which, Status cause) no
 }
 
 void Ends::look_at_gpu() noexcept {
+  if (!lost_.ok()) return;
   Event event = nullptr;
-  if (!lost_.ok() || !take_event(&event).ok()) return;
+  if (Status s = take_event(&event); !s.ok()) {
+    if (s.code() != ErrorCode::exhausted) lost_ = lost_by(std::move(s));
+    return;
+  }
   // No work is behind an unused event: its query succeeds, or returns the error of the GPU.
   const Result result = gpu_->driver().event_query(event);
-  if (result != success && result != not_ready) lost_ = lost_by(result);
+  if (result != success && result != not_ready) lost_ = lost_by(queried(result));
   events_.push_back(event);
 }
 
@@ -244,10 +251,16 @@ Status Ends::usable() noexcept {
 
 Status Ends::finish(Stream stream, const Launched& launched,
                     const std::function<void()>& meanwhile) noexcept {
+  const auto leave = [&] {
+    // relaxed: pairs with the kernel's load of the word, which carries no other data.
+    std::atomic_ref(launched.cell->untold).store(1, std::memory_order_relaxed);
+  };
   Lock lock(mutex_);
-  if (!lost_.ok()) return lost_;
   Event event = nullptr;
-  if (Status s = take_event(&event); !s.ok()) return s;
+  if (Status s = lost_.ok() ? take_event(&event) : lost_; !s.ok()) {
+    leave();
+    return s;
+  }
   if (check_each_) checked_ = &launched;
   Status marked = gpu_->status(gpu_->driver().event_record(event, stream), "cuEventRecord",
                                "waiting for a kernel");
@@ -261,11 +274,12 @@ Status Ends::finish(Stream stream, const Launched& launched,
     lock.lock();
     result = gpu_->driver().event_query(event);
   }
-  if (result != success && lost_.ok()) lost_ = lost_by(result);
+  if (result != success && lost_.ok()) lost_ = lost_by(queried(result));
   if (check_each_) checked_ = nullptr;
   events_.push_back(event);
   Status ended = lost_.ok() ? marked : lost_;
   lock.unlock();
+  if (!ended.ok()) leave();
   meanwhile();
   return ended;
 }
@@ -287,7 +301,7 @@ bool Ends::look_at(const std::shared_ptr<Line>& line, Lock& lock) noexcept {
       const Result result = gpu_->driver().event_query(first.event);
       // The marks that ended well are reported before the failure.
       if (result == not_ready || (result != success && number != 0)) break;
-      if (result != success) lost_ = lost_by(result);
+      if (result != success) lost_ = lost_by(queried(result));
     }
     number = first.number;
     pop_first(*line);

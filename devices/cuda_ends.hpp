@@ -26,7 +26,7 @@ namespace heddle::dev::cuda {
 struct KernelCell {
   heddle_kernel_status status;
   std::uint32_t stop;
-  std::uint32_t unused;
+  std::uint32_t untold;  ///< not 0: the host takes no traced values any more
   std::uint64_t traced;  ///< address of a TraceRing's memory, or 0
 };
 static_assert(offsetof(KernelCell, traced) == 16);
@@ -87,7 +87,9 @@ class Ends {
   }
   [[nodiscard]] bool checks_each() const noexcept { return check_each_; }
   /// Waits for the end of the kernel just launched, and returns the error of the GPU, if it is
-  /// lost. Calls `meanwhile` again and again, and once after the end; without locks.
+  /// lost. Calls `meanwhile` again and again, and once after the end, without the lock of Ends. An
+  /// error of the mark that tells the end is returned while the kernel may run: its values are then
+  /// lost.
   [[nodiscard]] Status finish(Stream stream, const Launched& launched,
                               const std::function<void()>& meanwhile) noexcept;
 
@@ -107,7 +109,8 @@ class Ends {
   static void pass_stop_on(const Launched& launched) noexcept;
   /// Notes that the GPU is lost, if it is: a driver call returns the error, whatever it is about.
   void look_at_gpu() noexcept;
-  [[nodiscard]] Status lost_by(Result result) noexcept;
+  [[nodiscard]] Status queried(Result result) const noexcept;
+  [[nodiscard]] Status lost_by(Status cause) noexcept;
   [[nodiscard]] Status lost_in(const Launched& kernel, const char* which, Status cause) noexcept;
   [[nodiscard]] Status make_cells() noexcept;
   /// Called with the lock held: an unused event.

@@ -176,10 +176,10 @@ Status CudaQueue::launch(const Module& module, std::size_t number,
   }
   cells_.pop_back();
   launched_.back().number = ends_->next_launch();
-  const bool is_traced = args.trace != nullptr;
-  if (!is_traced && !ends_->checks_each()) return {};
-  return ends_->finish(stream_, launched_.back(), [&] {
-    if (is_traced) traces_.tell(args);
+  if (args.trace == nullptr && !ends_->checks_each()) return {};
+  // Two captures: std::function needs no memory for them.
+  return ends_->finish(stream_, launched_.back(), [this, &args] {
+    if (args.trace != nullptr) traces_.tell(args);
   });
 }
 

@@ -203,7 +203,7 @@ class Reader {
     for (std::size_t k = 0; k < to.size(); ++k) {
       using Ends = std::optional<std::pair<std::int64_t, std::int64_t>>;
       const auto range = reach(from[k], [&](const AffineTerm& each) {
-        if (each.kind != AffineTerm::Kind::loop) return Ends();
+        if (each.kind != AffineTerm::Kind::loop || positions_.contains(each.id)) return Ends();
         auto [first, last] = ends(each);
         if (each.id == term.id) last = std::min(last, narrow(first + since - 1));
         return k != *axis && each.id == term.id ? Ends() : Ends({first, last});

@@ -164,8 +164,10 @@ bool fusable(Group& first, Group& second, bool are_neighbours,
                      first.cost + second.cost <= joined_cost_max &&
                      first.loop().from == second.loop().from && first.loop().to == second.loop().to;
   if (!alike) return false;
-  // A loop over elements that are computed from each other would take the other loop's vectors.
-  const bool over_rows = !is_innermost(first.loop()) && !is_innermost(second.loop());
+  // Rows computed from the rows before run in order in any case. Fused at other distances, loops
+  // whose iterations are apart would lose their parts, and loops over elements their vectors.
+  const bool in_order = !is_innermost(first.loop()) && !is_innermost(second.loop()) &&
+                        (carries(first.touched) || carries(second.touched));
   bool shares = false, shares_written = false;
   for (const auto& [buffer, theirs] : second.touched) {
     const auto own = first.touched.find(buffer);
@@ -179,7 +181,7 @@ bool fusable(Group& first, Group& second, bool are_neighbours,
                          AxisUse both = axis.second;
                          both.add(other->second);
                          return both.all().are_one() ||
-                                (written && over_rows && follows(axis.second, other->second));
+                                (written && in_order && follows(axis.second, other->second));
                        });
     if (written && !meets) return false;
     shares_written = shares_written || written;

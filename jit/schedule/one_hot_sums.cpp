@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -26,6 +27,8 @@ namespace {
 constexpr std::int64_t columns_min = 32;
 constexpr std::int64_t columns_of_rows_min = 16;
 constexpr std::int64_t row_min = 8;  ///< elements of a row for vectors
+/// Sums of fewer terms are faster as a product: all columns are written several times.
+constexpr std::int64_t terms_min = 64;
 /// Terms whose NaN an f32 counts.
 constexpr std::int64_t counted_max = 1 << 24;
 /// Terms of a block of a floating sum, at least, and at least as many for each column.
@@ -71,14 +74,27 @@ bool is_number(const Value& value, int number) {
   return value.kind == ValueKind::constant && equal(value, *make_number(value.dtype, number));
 }
 
-/// The variable whose value this is; none for other values, and where the type is too narrow for
-/// `to`.
-std::optional<VarId> match_index(const Value& value) {
+/// The highest value of an integer type that i64 has, too.
+std::int64_t highest_of(DType type) {
+  const int bits = static_cast<int>(8 * size_of(type)) - (info(type).is_signed ? 1 : 0);
+  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
+}
+
+/// The column of a matrix of ones and zeros.
+struct Column {
+  VarId var = 0;
+  std::int64_t highest = 0;  ///< that its types have
+};
+
+/// The variable whose value this is, converted or not.
+std::optional<Column> match_index(const Value& value) {
   const Value* at = &value;
-  while (at->kind == ValueKind::cast && is_integer(at->dtype)) at = at->args[0].get();
+  Column column{0, std::numeric_limits<std::int64_t>::max()};
+  for (; at->kind == ValueKind::cast && is_integer(at->dtype); at = at->args[0].get())
+    column.highest = std::min(column.highest, highest_of(at->dtype));
   if (at->kind != ValueKind::embed || at->index.terms.size() != 1) return std::nullopt;
-  const VarId var = at->index.terms[0].id;
-  return at->index == affine_var(var) ? std::optional(var) : std::nullopt;
+  column.var = at->index.terms[0].id;
+  return at->index == affine_var(column.var) ? std::optional(column) : std::nullopt;
 }
 
 /// The computation of an element of scratch that a single statement assigns, element by element.
@@ -137,42 +153,43 @@ class Elements {
 };
 
 /// Without bounds beyond the columns, which no position needs: v of max(min(v, 64), -1), converted
-/// or not.
+/// to a type that has the bounds, or not.
 ValuePtr without_bounds(const ValuePtr& place, std::int64_t columns) {
-  ValuePtr at = place->kind == ValueKind::cast ? place->args[0] : place;
+  const bool converts = place->kind == ValueKind::cast;
+  ValuePtr at = converts ? place->args[0] : place;
+  if (!is_integer(at->dtype) || !is_integer(place->dtype)) return place;
+  const std::int64_t highest = highest_of(place->dtype);
   bool has_least = !info(at->dtype).is_signed, has_most = false;
-  const auto is_bound = [&](Op op, bool beyond) {
-    return at->kind == ValueKind::op && at->op == op && at->args[1]->kind == ValueKind::constant &&
-           is_integer(at->dtype) && beyond;
+  const auto bound = [&](Op op) -> std::optional<std::int64_t> {
+    const bool is_bound =
+        at->kind == ValueKind::op && at->op == op && at->args[1]->kind == ValueKind::constant;
+    return is_bound ? std::optional(at->args[1]->scalar.i) : std::nullopt;
   };
-  const auto bound = [&] { return at->args.size() == 2 ? at->args[1]->scalar.i : 0; };
-  if (is_bound(Op::max, bound() == -1)) {
+  if (bound(Op::max) == -1 && info(place->dtype).is_signed) {
     at = at->args[0];
     has_least = true;
   }
-  if (is_bound(Op::min,
-               bound() >= columns && bound() <= std::numeric_limits<std::int32_t>::max())) {
+  if (const auto most = bound(Op::min); most && *most >= columns && *most <= highest) {
     at = at->args[0];
     has_most = true;
   }
-  const bool fits = place->kind != ValueKind::cast || (has_least && has_most);
-  return fits && is_integer(at->dtype) ? at : place;
+  return !converts || (has_least && has_most) ? at : place;
 }
 
 /// A sum whose terms are x where place == column, and otherwise 0 or 0 * x.
 struct OneHotSum {
   Reduction sum;
   ValuePtr x, place;
-  VarId column = 0;
+  Column column{};
   bool keeps_nan = false;  ///< 0 * x may be NaN
 };
 
 /// place, column: of a condition place == column.
-std::optional<std::pair<ValuePtr, VarId>> match_condition(const Value& value,
-                                                          const Elements& elements) {
+std::optional<std::pair<ValuePtr, Column>> match_condition(const Value& value,
+                                                           const Elements& elements) {
   if (value.kind != ValueKind::op || value.op != Op::eq) return std::nullopt;
   for (const std::size_t k : {std::size_t{0}, std::size_t{1}}) {
-    const std::optional<VarId> column = match_index(*value.args[k]);
+    const std::optional<Column> column = match_index(*value.args[k]);
     ValuePtr place = elements.written_out(value.args[1 - k]);
     if (column && is_integer(place->dtype)) return std::pair(std::move(place), *column);
   }
@@ -180,8 +197,8 @@ std::optional<std::pair<ValuePtr, VarId>> match_condition(const Value& value,
 }
 
 /// The same of where(condition, 1, 0), or of the condition as a number.
-std::optional<std::pair<ValuePtr, VarId>> match_one_hot(const ValuePtr& value,
-                                                        const Elements& elements) {
+std::optional<std::pair<ValuePtr, Column>> match_one_hot(const ValuePtr& value,
+                                                         const Elements& elements) {
   const ValuePtr whole = elements.written_out(value);
   const bool selects = whole->kind == ValueKind::op && whole->op == Op::where &&
                        is_number(*whole->args[1], 1) && is_number(*whole->args[2], 0);
@@ -189,9 +206,11 @@ std::optional<std::pair<ValuePtr, VarId>> match_one_hot(const ValuePtr& value,
   return match_condition(*whole->args[0], elements);
 }
 
+/// True if the value may be infinite or NaN.
 bool may_be_infinite(const Value& value) {
+  if (!is_floating(value.dtype)) return false;
   if (value.kind == ValueKind::cast) return is_floating(value.args[0]->dtype);
-  return is_floating(value.dtype) && value.kind != ValueKind::constant;
+  return value.kind != ValueKind::constant || !std::isfinite(value.scalar.f);
 }
 
 std::optional<OneHotSum> match_sum(const StmtPtr& declare, const StmtPtr& nest,
@@ -200,8 +219,8 @@ std::optional<OneHotSum> match_sum(const StmtPtr& declare, const StmtPtr& nest,
   std::optional<Reduction> sum = match_reduction(declare, whole[0]);
   if (!sum || sum->op != Op::add) return std::nullopt;
   const ValuePtr term = sum->term;
-  OneHotSum found{std::move(*sum), nullptr, nullptr, 0, false};
-  const auto take = [&](const std::optional<std::pair<ValuePtr, VarId>>& matched, ValuePtr x) {
+  OneHotSum found{std::move(*sum), nullptr, nullptr, {}, false};
+  const auto take = [&](const std::optional<std::pair<ValuePtr, Column>>& matched, ValuePtr x) {
     if (!matched) return false;
     found.place = matched->first;
     found.column = matched->second;
@@ -231,7 +250,7 @@ class PlacesMaker {
     const Vars of_place = vars_in(*found.place), of_x = vars_in(*found.x);
     Loops rows;
     for (const StmtPtr& loop : around) {
-      if (loop->var == found.column) column_ = loop;
+      if (loop->var == found.column.var) column_ = loop;
       if (of_place.contains(loop->var)) outer_.push_back(loop);
       if (of_x.contains(loop->var) && !of_place.contains(loop->var)) rows.push_back(loop);
     }
@@ -246,13 +265,16 @@ class PlacesMaker {
   /// True if the sum can be taken so, and is worth it.
   [[nodiscard]] bool fits() const {
     const Vars of_x = vars_in(*found_.x), of_place = vars_in(*found_.place);
-    if (!column_ || of_x.contains(found_.column) || of_place.contains(found_.column)) return false;
+    const Column& column = found_.column;
+    if (!column_ || of_x.contains(column.var) || of_place.contains(column.var)) return false;
+    if (extent(column_) - 1 > column.highest) return false;
     if (has_local(*found_.x) || has_local(*found_.place)) return false;
     std::int64_t all = 1;
     for (const StmtPtr& loop : found_.sum.loops) {
-      if (found_.keeps_nan && all > counted_max / extent(loop)) return false;
+      if (all > counted_max / extent(loop)) return false;
       all *= extent(loop);
     }
+    if (all < terms_min) return false;
     const bool by_rows = !rows_.empty() && extent(rows_.back()) >= row_min;
     return extent(column_) >= (by_rows ? columns_of_rows_min : columns_min);
   }

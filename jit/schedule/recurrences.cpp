@@ -40,10 +40,11 @@ bool begins_a_row_before(const Stmt& first, const Stmt& second) {
 
 }  // namespace
 
-Block with_rows_of_recurrences(Fresh& fresh, const Block& body) {
+Block with_rows_of_recurrences(Fresh& fresh, const Block& body, const LoopQuestion& fixed) {
   Block result;
   for (const StmtPtr& stmt : body) {
-    if (result.empty() || !begins_a_row_before(*result.back(), *stmt)) {
+    if (result.empty() || !begins_a_row_before(*result.back(), *stmt) || fixed(stmt) ||
+        fixed(result.back())) {
       result.push_back(stmt);
       continue;
     }

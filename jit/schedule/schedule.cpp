@@ -160,7 +160,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
            (steps.take(ScheduleStep::reduction) && is_column_reduction(in, stmt));
   };
   if (steps.take(ScheduleStep::fuse)) {
-    lowered.loop.body = with_rows_of_recurrences(in.fresh, lowered.loop.body);
+    lowered.loop.body = with_rows_of_recurrences(in.fresh, lowered.loop.body, stays_alone);
     lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone,
                                    [&](const StmtPtr& nest) { return is_elementwise(in, nest); });
   }

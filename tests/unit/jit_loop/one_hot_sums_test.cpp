@@ -85,7 +85,7 @@ TEST_F(OneHotSumsTest, RowsAreAddedAtTheirPlaces) {
   across << (by_columns(j, g) = sum(columns(j, i) * one_hot(of(i), g)));
   EXPECT_TRUE(is_at_places(along));
   EXPECT_TRUE(is_at_places(across));
-  const Tensor batches("batches", i32, {3, 60}), many("many", f32, {3, 60, wide}),
+  const Tensor batches("batches", i32, {3, 70}), many("many", f32, {3, 70, wide}),
       each("each", f32, {3, groups, wide});
   Program batched("batched");
   batched << (each(b, g, j) = sum(one_hot(batches(b, i), g) * many(b, i, j)));
@@ -117,6 +117,31 @@ TEST_F(OneHotSumsTest, OthersStay) {
   moved << (sums(g) = sum(x(i) * one_hot(moving(i, g), g)));
   largest << (sums(g) = maximum(x(i) * one_hot(of(i), g)));
   for (const Program& program : {small, own, moved, largest}) EXPECT_FALSE(is_at_places(program));
+}
+
+// J9: a column that its type does not have, and bounds beyond a type, wrap; fewer terms are
+// products
+TEST_F(OneHotSumsTest, NarrowTypesWrap) {
+  const Tensor bytes("bytes", u8, {term_count}), many("many", f32, {300}),
+      wide_of("wide_of", i64, {term_count}), few_of("few_of", i32, {20}), few("few", f32, {20});
+  const Index h(300), k(20);
+  Program wraps("wraps"), fits("fits"), bounded("bounded"), rare("rare");
+  wraps << (many(h) = sum(x(i) * cast(bytes(i) == cast(embed(h), u8), f32)));
+  EXPECT_FALSE(is_at_places(wraps));
+  fits << (sums(g) = sum(x(i) * cast(bytes(i) == cast(embed(g), u8), f32)));
+  EXPECT_TRUE(is_at_places(fits));
+  bounded << (sums(g) = sum(
+                  cast(cast(min(max(wide_of(i) * 64, -1), 1000), i8) == cast(embed(g), i8), f32)));
+  EXPECT_TRUE(is_at_places(bounded));
+  rare << (sums(g) = sum(few(k) * one_hot(few_of(k), g)));
+  EXPECT_FALSE(is_at_places(rare));
+}
+
+// J9: an infinite factor gives NaN in each column without the term
+TEST_F(OneHotSumsTest, InfiniteFactorsAreCounted) {
+  Program program("program");
+  program << (sums(g) = sum(one_hot(of(i), g) * std::numeric_limits<float>::infinity()));
+  EXPECT_TRUE(is_at_places(program));
 }
 
 // W4: a group of all terms is summed as exactly as a product

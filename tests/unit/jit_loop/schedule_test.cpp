@@ -326,6 +326,11 @@ TEST(ScheduleTest, LoopsPassOthersToJoin) {
   // z would be overwritten before the sums of its columns are taken.
   reads << (y(i, j) = x(i, j) + 1) << (columns(j) = sum(z(i, j))) << (z(i, j) = y(i, j) * 2);
   EXPECT_EQ(nests(reads), 3);
+  // Fused, rows that are apart would run in order.
+  Program shifted("shifted");
+  const Index p(38);
+  shifted << (y(i, j) = x(i, j) + 1) << (z(p, j) = y(p, j) + y(p + 1, j) * 2);
+  EXPECT_EQ(nests(shifted), 2);
   // Loops that only read the same are joined as neighbours alone.
   stays << (y(i, j) = x(i, j) + 1) << (sums(m) = sum(w(m, n))) << (z(i, j) = x(i, j) * 2);
   EXPECT_EQ(nests(stays), 3);

@@ -179,6 +179,35 @@ TEST_F(CudaFaultsTest, IdleGpusDoNotRecoverFromLoss) {
   EXPECT_EQ(failure([&] { device.recover(); }).code(), ErrorCode::unavailable);
 }
 
+// S11, B4: nor does a device that has not worked yet
+TEST_F(CudaFaultsTest, NewDevicesDoNotRecoverFromLoss) {
+  const Backend backend = open();
+  const Device device = backend.physical_device(0).new_virtual_device();
+  gpu->lose(0, illegal_address);
+  EXPECT_EQ(failure([&] { device.recover(); }).code(), ErrorCode::unavailable);
+}
+
+// O57, B4: a traced kernel whose end nobody can be told ends all the same, without telling the rest
+TEST_F(CudaFaultsTest, TracedKernelsEndWithoutMarks) {
+  const Backend backend = open();
+  const Tensor many("many", f32, {3000});
+  const Index i;
+  Program program("many");
+  program << (many(i) += 1);
+  CompileOptions traced;
+  traced.trace_values = true;
+  const Routine run = Context(backend.physical_device(0).new_virtual_device())
+                          .link(backend.compile(program, traced));
+  run.context().write(many, std::vector<float>(3000, 0));
+  run.context().device().await();
+  std::size_t told = 0;
+  ScheduleOptions schedule;
+  schedule.trace = [&](const TracedValue&) { ++told; };
+  gpu->fail("cuEventRecord", 0, 2);
+  EXPECT_FALSE(run.schedule({}, schedule).wait().ok());
+  EXPECT_LE(told, 3000U);
+}
+
 // B4: a GPU that is lost while it has no work tells of that at the next use
 TEST_F(CudaFaultsTest, IdleGpusMayBeLost) {
   const Backend backend = open();
