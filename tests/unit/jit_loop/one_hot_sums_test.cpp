@@ -131,7 +131,7 @@ TEST_F(OneHotSumsTest, NarrowTypesWrap) {
   fits << (sums(g) = sum(x(i) * cast(bytes(i) == cast(embed(g), u8), f32)));
   EXPECT_TRUE(is_at_places(fits));
   bounded << (sums(g) = sum(
-                  cast(cast(min(max(wide_of(i) * 64, -1), 1000), i8) == cast(embed(g), i8), f32)));
+                  cast(cast(max(min(wide_of(i) * 64, 1000), -1), i8) == cast(embed(g), i8), f32)));
   EXPECT_TRUE(is_at_places(bounded));
   rare << (sums(g) = sum(few(k) * one_hot(few_of(k), g)));
   EXPECT_FALSE(is_at_places(rare));

@@ -93,6 +93,20 @@ TEST_F(RecurrentSchedulesTest, RowsThatAreReadOtherwiseStay) {
   EXPECT_EQ(rows_of(next, sums), 20);
 }
 
+// J9: a product of running rows stays whole
+TEST_F(RecurrentSchedulesTest, ProductsOfRowsStayWhole) {
+  const Tensor w("w", f32, {30, 16}), product("product", f32, {20, 16});
+  const Index k(16);
+  Program program("program");
+  program << (sums(0, j) = x(0, j)) << (sums(i1 + 1, j) = sums(i1, j) + x(i1 + 1, j))
+          << (product(i, k) = sum(sums(i, j) * w(j, k)));
+  expect_unchanged(program);
+  const std::string text =
+      comments(schedule(optimize(lower(program)), tiny_target(Isa::avx2)).loop);
+  EXPECT_EQ(text.find("contraction"), text.rfind("contraction")) << text;
+  EXPECT_NE(text.find("contraction"), std::string::npos);
+}
+
 // J9: a row that an inner loop stores again and again, each time from the row before, keeps both
 TEST(RecurrentLoopsTest, RowsStoredAgainStay) {
   Lowered made;

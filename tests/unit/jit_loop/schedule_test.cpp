@@ -329,8 +329,9 @@ TEST(ScheduleTest, LoopsPassOthersToJoin) {
   // Fused, rows that are apart would run in order.
   Program shifted("shifted");
   const Index p(38);
-  shifted << (y(i, j) = x(i, j) + 1) << (z(p, j) = y(p, j) + y(p + 1, j) * 2);
-  EXPECT_EQ(nests(shifted), 2);
+  shifted << (y(0, j) = 0) << (y(1, j) = 0) << (y(p + 2, j) = x(p, j) + 1)
+          << (z(p, j) = y(p, j) + y(p + 1, j) + y(p + 2, j));
+  EXPECT_EQ(nests(shifted), 3) << "the first rows, the others, and what reads them";
   // Loops that only read the same are joined as neighbours alone.
   stays << (y(i, j) = x(i, j) + 1) << (sums(m) = sum(w(m, n))) << (z(i, j) = x(i, j) * 2);
   EXPECT_EQ(nests(stays), 3);

@@ -152,6 +152,33 @@ TEST(SimplifyTest, StatementsShrink) {
             "  for i0 in 0..4 {\n    t4[i0] = 4:f32\n  }\n");
 }
 
+// J5: a position of the same value and range as one around it is that position, unless the value
+// changes in between, or the outer one takes in what is outside
+TEST(SimplifyTest, SamePositionsAreOne) {
+  const std::string load = "t4[i1] = t0[i2]\n";
+  const std::string at = "  at i1 in 0..4 = t1[0] {\n",
+                    nearest = "  nearest i1 in 0..4 = t1[0] {\n";
+  const std::string same = "    nearest i2 in 0..4 = t1[0] {\n      " + load + "    }\n";
+  const auto once = [&](const std::string& text) {
+    const std::string loop = "  for i0 in 0..4 {\n    t5[i0] = 1:i8\n  }\n";
+    const std::string found = simplified(loop + text);
+    EXPECT_EQ(found.substr(0, loop.size()), loop);
+    return found.substr(loop.size());
+  };
+  EXPECT_EQ(once(at + same + "  }\n"), at + "    t4[i1] = t0[i1]\n  }\n");
+  EXPECT_EQ(once(nearest + same + "  }\n"), nearest + "    t4[i1] = t0[i1]\n  }\n");
+  const std::string checked =
+      nearest + "    at i2 in 0..4 = t1[0] {\n      " + load + "    }\n  }\n";
+  EXPECT_EQ(once(checked), checked);
+  const std::string other = at + "    nearest i2 in 0..4 = t1[1] {\n      " + load + "    }\n  }\n";
+  EXPECT_EQ(once(other), other);
+  const std::string changed =
+      "  at i1 in 0..4 = t5[0] {\n    t5[i1] = 3:i8\n    nearest i2 in "
+      "0..4 = t5[0] {\n      " +
+      load + "    }\n  }\n";
+  EXPECT_EQ(once(changed), changed);
+}
+
 // J5: what no output depends on goes, loops left empty with it
 TEST(DropDeadTest, SweepsWhatNobodySees) {
   const auto swept = [](const std::string& body) {
