@@ -112,24 +112,24 @@ std::vector<Stream> take_ending(const Which& which) {
 
 Result cuDevicePrimaryCtxRelease(Ordinal device) {
   std::vector<Stream> ended;
-  bool fails_no_more = false;
+  bool is_last = false;
   {
     ENTER(cuDevicePrimaryCtxRelease, false)
     --handles;
     ended = take_ending([device](Stream stream) { return stream->device == device; });
     const auto legacy = legacy_streams.find(device);
-    const bool is_last = --retained[device] == 0;
+    is_last = --retained[device] == 0;
     if (is_last && legacy != legacy_streams.end()) {
       ended.push_back(legacy->second);
       legacy_streams.erase(legacy);
     }
     // An error of the context goes with the context; a GPU that is gone stays away.
     constexpr Result device_unavailable = 46;
-    fails_no_more = is_last && broken.contains(device);
-    if (fails_no_more && broken.at(device) != device_unavailable) broken.erase(device);
+    if (is_last && broken.contains(device) && broken.at(device) != device_unavailable)
+      broken.erase(device);
   }
   for (const Stream each : ended) delete each;
-  if (fails_no_more) drop_memory(device);
+  if (is_last) drop_memory(device);
   return success;
 }
 Result cuCtxPushCurrent(Context context) {

@@ -111,7 +111,7 @@ inline constexpr Address not_of_host = Address{1} << 47U;
 inline bool is_of_gpu(Address data) { return (data & not_of_host) != 0; }
 inline void* in_host(Address data) { return reinterpret_cast<void*>(data & ~not_of_host); }
 
-/// Frees what a context that failed left behind.
+/// Frees what a context that goes left behind, as one that failed does.
 void drop_memory(Ordinal device);
 
 /// The allocation that holds the whole range; null without one. With the lock.
