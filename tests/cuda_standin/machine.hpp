@@ -58,28 +58,31 @@ struct Fault {
   Result result;
 };
 
-inline std::mutex mutex;  // guards the variables below, and the fields of streams and events
-inline std::condition_variable changed;
-inline Look look;
-inline std::map<std::string, Fault> faults;
-inline std::map<std::string, std::size_t> calls;
-inline std::map<Address, Allocation> allocations;
-inline std::map<void*, std::size_t> host_allocations;
-inline std::string fault;                 // of the last kernel that failed
-inline std::map<Ordinal, Result> broken;  // by an error that persists
-inline std::map<Ordinal, std::size_t> taken;
-inline std::map<Ordinal, std::size_t> retained;
-inline std::mt19937_64 random_delay(1);
-inline std::vector<Stream> streams;
-inline std::map<Ordinal, Stream> legacy_streams;
-inline std::vector<Stream> ending_streams;  // destroyed
+// Objects on the heap, which are never destroyed: a thread of heddle may call the driver while the
+// process ends, as it may call NVIDIA's.
+// The mutex guards the other variables, and the fields of streams and events.
+inline auto& mutex = *new std::mutex;
+inline auto& changed = *new std::condition_variable;
+inline auto& look = *new Look;
+inline auto& faults = *new std::map<std::string, Fault>;
+inline auto& calls = *new std::map<std::string, std::size_t>;
+inline auto& allocations = *new std::map<Address, Allocation>;
+inline auto& host_allocations = *new std::map<void*, std::size_t>;
+inline auto& fault = *new std::string;                 // of the last kernel that failed
+inline auto& broken = *new std::map<Ordinal, Result>;  // by an error that persists
+inline auto& taken = *new std::map<Ordinal, std::size_t>;
+inline auto& retained = *new std::map<Ordinal, std::size_t>;
+inline auto& random_delay = *new std::mt19937_64(1);
+inline auto& streams = *new std::vector<Stream>;
+inline auto& legacy_streams = *new std::map<Ordinal, Stream>;
+inline auto& ending_streams = *new std::vector<Stream>;  // destroyed
 inline bool held = false;
 inline std::chrono::milliseconds copy_delay{0};
 inline std::size_t handles = 0;
 
 /// Contexts that each thread has pushed. No thread_local: LeakSanitizer crashes on thread_local
 /// variables of many libraries.
-inline std::map<std::thread::id, std::vector<Context>> contexts_of;
+inline auto& contexts_of = *new std::map<std::thread::id, std::vector<Context>>;
 inline std::vector<Context>& contexts() { return contexts_of[std::this_thread::get_id()]; }
 
 inline Ordinal current_device() {
