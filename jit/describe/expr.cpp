@@ -387,6 +387,12 @@ Statement in_order(const Statement& statement, std::vector<Subscript> subscripts
   return Inside::make<Statement>(std::make_shared<const StatementNode>(std::move(node)));
 }
 
+Statement sorted(const Statement& assignment) {
+  StatementNode node = *Inside::of(assignment);
+  node.sorts = true;
+  return Inside::make<Statement>(std::make_shared<const StatementNode>(std::move(node)));
+}
+
 Expr typed_constant(const Scalar& scalar) {
   return Inside::make<Expr>(make_literal(scalar, false));
 }

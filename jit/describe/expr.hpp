@@ -57,6 +57,7 @@ struct StatementNode {
   std::optional<Op> accumulate;
   /// Starts from neutral(accumulate) instead of the target's old value.
   bool initialize_neutral = false;
+  bool sorts = false;  ///< see sorted()
   std::shared_ptr<const ExprNode> value;
   /// Indices that come after the indices of the left side and before the indices of the value.
   std::vector<Subscript> order{};
@@ -113,6 +114,9 @@ void walk(const StatementNode& statement, const Visit& visit) {
 /// The statement with the indices of `subscripts` in the given order, except indices of the left
 /// side.
 [[nodiscard]] Statement in_order(const Statement& statement, std::vector<Subscript> subscripts);
+/// The assignment with the values along the last index of the left side in rising order: the last
+/// subscript there is that index, the values are unsigned, and do not read the target.
+[[nodiscard]] Statement sorted(const Statement& assignment);
 /// A constant with a fixed type, which other operands do not change.
 [[nodiscard]] Expr typed_constant(const Scalar& scalar);
 

@@ -39,7 +39,7 @@ class StatementWriter {
     out_.add(end_of_expr).add(numbers_.at(node_.value.get())).add(tensor(*node_.target));
     subscripts(node_.subscripts);
     out_.add(node_.accumulate ? static_cast<std::uint64_t>(*node_.accumulate) + 1 : 0);
-    out_.add(node_.initialize_neutral);
+    out_.add(node_.initialize_neutral).add(node_.sorts);
   }
 
   void expr(const ExprNode& node) {

@@ -79,7 +79,9 @@ class ProgramPrinter {
     }
     access(*node.target, node.subscripts);
     const std::string_view op = node.accumulate ? op_info(*node.accumulate).name : "";
-    if (!node.accumulate) {
+    if (node.sorts) {
+      out_.put(" = sorted(");
+    } else if (!node.accumulate) {
       out_.put(" = ");
     } else if (node.initialize_neutral) {
       out_.put(fmt::format(" = reduce.{}(", op));
@@ -87,7 +89,7 @@ class ProgramPrinter {
       out_.put(fmt::format(" {}= ", symbol(*node.accumulate, op)));
     }
     expr(*node.value);
-    if (node.initialize_neutral) out_.put(")");
+    if (node.initialize_neutral || node.sorts) out_.put(")");
   }
 
   /// In a large tree, each operation with several uses gets a name, and a line before the

@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "jit/emit/c_primitives.hpp"
+#include "jit/vector/lane_prims.hpp"
 #include "jit/vector/lane_transpose.hpp"
 
 namespace heddle::jit {
@@ -49,16 +50,24 @@ constexpr std::string_view copied_store =
 }}
 )";
 
-// {4}: letter of the element's instructions, {5}: type of a mask.
+// Half a vector has instructions of its own: loads need not wait for such a store to reach memory,
+// as they wait for a masked store. {4}: letter of the element's instructions, {5}: type of a mask,
+// {8}: lanes of half a vector, {9}: letter of a register of that size.
 constexpr std::string_view masked_parts =
     R"(static inline {0} {0}_load_part(const {1}* p, u32 count) {{
   {0} x;
-  __asm__("vmovup{4} %1, %0%{{%2%}}%{{z%}}"
+  if (count == {8})
+    __asm__("vmovup{4} %1, %{9}0" : "=v"(x) : "m"(*(const {0}_in_memory*)p));
+  else
+    __asm__("vmovup{4} %1, %0%{{%2%}}%{{z%}}"
           : "=v"(x) : "m"(*(const {0}_in_memory*)p), "Yk"(({5})((1u << count) - 1)));
   return x;
 }}
 static inline void {0}_store_part({1}* p, {0} x, u32 count) {{
-  __asm__("vmovup{4} %1, %0%{{%2%}}"
+  if (count == {8})
+    __asm__("vmovup{4} %{9}1, %0" : "+m"(*({0}_in_memory*)p) : "v"(x));
+  else
+    __asm__("vmovup{4} %1, %0%{{%2%}}"
           : "+m"(*({0}_in_memory*)p) : "v"(x), "Yk"(({5})((1u << count) - 1)));
 }}
 )";
@@ -173,7 +182,8 @@ std::string CVectors::define(DType type) const {
   std::string text;
   const auto add = [&](std::string_view part) {
     text += fmt::format(fmt::runtime(part), vector, element, target_.vector_bytes(), copies, letter,
-                        mask, size_of(type) == 8 ? "i64" : "i32", numbers);
+                        mask, size_of(type) == 8 ? "i64" : "i32", numbers, width / 2,
+                        half_register(target_));
   };
   add(common);
   if (has_mask_registers(target_)) {

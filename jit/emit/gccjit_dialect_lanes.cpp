@@ -162,6 +162,16 @@ gcc_jit_rvalue* GccjitDialect::load_lanes(DType t, gcc_jit_lvalue* first, const 
     gcc_jit_rvalue* from = read(in_memory(t, first));
     return narrow ? widened(t, from, "m") : from;
   }
+  const bool is_half = !narrow && 2 * part.count == target_.lanes(t);
+  if (has_mask_registers(target_) && is_half) {  // see masked_parts in emit/c_vectors.cpp
+    gcc_jit_lvalue* made = variable(vector_type(t).vector, "part");
+    gcc_jit_rvalue* from = read(in_memory(t, first));
+    gcc_jit_extended_asm* load =
+        instruction(fmt::format("vmovup{} %1, %{}0", letter(t), half_register(target_)));
+    gcc_jit_extended_asm_add_output_operand(load, nullptr, "=v", made);
+    gcc_jit_extended_asm_add_input_operand(load, nullptr, "m", from);
+    return read(made);
+  }
   if (has_mask_registers(target_)) {
     gcc_jit_lvalue* made = variable(vector_type(in_lanes(t)).vector, "part");
     gcc_jit_rvalue* from = read(in_memory(t, first));
@@ -197,6 +207,13 @@ void GccjitDialect::store_lanes(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* 
   if (part.whole) return set(in_memory(t, first), half ? narrowed(value) : value);
   if (has_mask_registers(target_)) {
     gcc_jit_lvalue* to = in_memory(t, first);
+    if (!half && 2 * part.count == target_.lanes(t)) {
+      gcc_jit_extended_asm* store =
+          instruction(fmt::format("vmovup{} %{}1, %0", letter(t), half_register(target_)));
+      gcc_jit_extended_asm_add_output_operand(store, nullptr, "+m", to);
+      gcc_jit_extended_asm_add_input_operand(store, nullptr, "v", value);
+      return;
+    }
     gcc_jit_rvalue* lanes = mask(t, part);
     const std::string store = half ? narrow_to_half : fmt::format("vmovup{} %1, %0", letter(t));
     gcc_jit_extended_asm* masked = instruction(store + "%{%2%}");

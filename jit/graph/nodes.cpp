@@ -25,6 +25,7 @@ const std::vector<KindInfo>& kinds() {
       {"conv", 2, {"step", "dilation"}},
       {"gather", any_arity, {"axes", "sizes"}},
       {"scatter", any_arity, {"axes"}},
+      {"sorted", 1, {}},
       {"order", any_arity, {"axis"}},
   };
   return table;

@@ -38,6 +38,7 @@ enum class NodeKind : std::uint8_t {
   conv,         ///< (x, w) [step, dilation]: x[n, g, c, s...], w[g, o, c, k...]: [n, g, o, t...]
   gather,       ///< (x, indices...) [axes, sizes x]: see below
   scatter,      ///< (x, updates, indices...) [axes]: op of x and, in order, each update
+  sorted,       ///< rows along the last axis, of u32 or u64, in rising order
   order,        ///< (keys...) [axis]: places along the axis, in rising order of the keys: see below
 };
 

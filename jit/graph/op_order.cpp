@@ -28,37 +28,124 @@ DType unsigned_type(std::size_t bytes) {
   return bytes == 8 ? DType::u64 : bytes == 4 ? DType::u32 : bytes == 2 ? DType::u16 : DType::u8;
 }
 
-/// Numbers first, then NaN; -0 and 0 have one key.
-Node rising_key(const Node& x, CallSite where) {
+/// The highest and the middle value of an unsigned type, as nodes of the graph of x.
+Node highest_key(const Node& x, DType type, CallSite where) {
+  const auto highest = std::numeric_limits<std::uint64_t>::max() >> (64 - 8 * size_of(type));
+  return jit::graph_with(x).constant(highest, type, where);
+}
+Node middle_key(const Node& x, DType type, CallSite where) {
+  return jit::graph_with(x).constant(std::uint64_t{1} << (8 * size_of(type) - 1), type, where);
+}
+
+enum class Zeros : std::uint8_t {
+  equal,  ///< -0 and 0 have one key
+  apart,  ///< -0 is below 0: each number has a key of its own
+};
+
+/// Numbers first, then NaN, all of one key.
+Node rising_key(const Node& x, Zeros zeros, CallSite where) {
   const At at{where};
   const DType dtype = x.dtype();
   if (!is_floating(dtype) && !info(dtype).is_signed) return x;
   const DType bits = unsigned_type(size_of(dtype));
-  const auto half_value = std::uint64_t{1} << (8 * size_of(dtype) - 1);
-  const Node half = jit::graph_with(x).constant(half_value, bits, where);
+  const Node half = middle_key(x, bits, where);
   const Node raw = bitcast(at(x), bits);
   const Node raised = cast(at(at(raw) + at(half)), bits);
   if (is_integer(dtype)) return raised;
-  const Node flipped = cast(at(-at(raw)), bits);
+  const Node flipped = zeros == Zeros::equal
+                           ? cast(at(-at(raw)), bits)
+                           : cast(at(at(highest_key(x, bits, where)) - at(raw)), bits);
   return select(at(at(raw) < at(half)), at(raised), at(flipped));
 }
 
-Node key_of(const Node& x, bool descending, CallSite where) {
+/// The same order from the other end.
+Node falling(const Node& key, CallSite where) {
   const At at{where};
-  const Node key = rising_key(x, where);
-  if (!descending) return key;
   if (key.dtype() == DType::bool_) return !at(key);
-  const auto highest = std::numeric_limits<std::uint64_t>::max() >> (64 - 8 * size_of(key.dtype()));
-  const Node last = jit::graph_with(x).constant(highest, key.dtype(), where);
-  return cast(at(at(last) - at(key)), key.dtype());
+  return cast(at(at(highest_key(key, key.dtype(), where)) - at(key)), key.dtype());
 }
 
+Node key_of(const Node& x, bool descending, CallSite where) {
+  const Node key = rising_key(x, Zeros::equal, where);
+  return descending ? falling(key, where) : key;
+}
+
+/// The element of type `dtype` that has the key, which has zeros apart.
+Node element_of(const Node& key, DType dtype, CallSite where) {
+  const At at{where};
+  if (!is_floating(dtype) && !info(dtype).is_signed) return key;
+  const DType bits = key.dtype();
+  const Node half = middle_key(key, bits, where);
+  const Node raw = cast(at(at(key) - at(half)), bits);
+  if (is_integer(dtype)) return bitcast(at(raw), dtype);
+  const Node flipped = falling(key, where);
+  return bitcast(select(at(at(key) >= at(half)), at(raw), at(flipped)), dtype);
+}
+
+/// Sorting networks take rows side by side, several in the caches. Fewer or longer rows are sorted
+/// faster digit by digit.
+constexpr std::int64_t network_rows_min = 8;
+constexpr std::int64_t network_row_bytes_max = 16 << 10;
+
+/// True if networks sort keys of `bytes` along the axis faster than the node `order` does.
+bool by_network(const Dims& dims, std::int64_t axis, std::int64_t bytes) {
+  const std::int64_t count = dims[jit::axis_index(axis)];
+  if (count < 2 || count > network_row_bytes_max / bytes) return false;
+  return *ArrayType{DType::u8, dims}.num_elements() / count >= network_rows_min;
+}
+
+/// u32 or u64 keys, in rising order along the axis.
+Node sorted_keys(const Node& keys, std::int64_t axis, CallSite where) {
+  const Axes swapped = jit::swapped_axes(keys.rank(), axis, keys.rank() - 1);
+  const Node turned = transpose(keys, swapped, where);
+  const std::vector<std::int64_t> dims(turned.dims().begin(), turned.dims().end());
+  const Node rows = reshape(turned, {-1, dims.back()}, where);
+  GraphNode node;
+  node.kind = NodeKind::sorted;
+  node.args = {jit::id_of(rows)};
+  const Node made = jit::make_node(jit::graph_of(rows, "sort"), std::move(node), where);
+  return transpose(reshape(made, dims, where), swapped, where);
+}
+
+/// The elements themselves by a network: keys have all of their bits.
+Node sorted_elements(const Node& x, std::int64_t axis, bool descending, CallSite where) {
+  const At at{where};
+  const Node rising = rising_key(x, Zeros::apart, where);
+  const Node key = descending ? falling(rising, where) : rising;
+  const DType wide = size_of(key.dtype()) == 8 ? DType::u64 : DType::u32;
+  const Node sorted = sorted_keys(cast(at(key), wide), axis, where);
+  const Node narrow = cast(at(sorted), key.dtype());
+  return element_of(descending ? falling(narrow, where) : narrow, x.dtype(), where);
+}
+
+/// Places by a network, of keys with fewer than 64 bits: each beside its place in one u64.
+Node places_by_network(const Node& key, std::int64_t axis, CallSite where) {
+  const At at{where};
+  const Graph graph = jit::graph_with(key);
+  const Node place = graph.iota({DType::u64, key.dims()}, axis, where);
+  const Node factor = graph.constant(std::uint64_t{1} << 32U, DType::u64, where);
+  const Node pairs = at(at(cast(at(key), DType::u64)) * at(factor)) + at(place);
+  return cast(at(at(sorted_keys(pairs, axis, where)) % at(factor)), DType::i32);
+}
+
+/// Places along the axis, in rising order of the first key, then the next, then the places.
 Node order_of(std::span<const Node> keys, std::int64_t axis, CallSite where) {
+  if (keys.size() == 1 && size_of(keys[0].dtype()) < 8 && by_network(keys[0].dims(), axis, 8))
+    return places_by_network(keys[0], axis, where);
   GraphNode node;
   node.kind = NodeKind::order;
   for (const Node& key : keys) node.args.push_back(jit::id_of(key));
   node.fields = {{axis}};
   return jit::make_node(jit::graph_of(keys[0], "sort"), std::move(node), where);
+}
+
+/// The elements of one array in order, -0 before 0.
+Node sorted_alone(const Node& x, std::int64_t axis, bool descending, CallSite where) {
+  const auto bytes = std::max<std::int64_t>(4, static_cast<std::int64_t>(size_of(x.dtype())));
+  if (by_network(x.dims(), axis, bytes)) return sorted_elements(x, axis, descending, where);
+  const Node rising = rising_key(x, Zeros::apart, where);
+  const Node key = descending ? falling(rising, where) : rising;
+  return take_along_axis(x, order_of({&key, 1}, axis, where), axis, where);
 }
 
 /// The places, along the last axis of x, of the `count` lowest keys (made by `key`), in order. The
@@ -181,6 +268,7 @@ std::vector<Node> sort(const std::vector<Node>& operands, std::int64_t axis, std
     if (each.dims() == operands[0].dims()) continue;
     call.refuse("operands have one shape; broadcast_to() gives it");
   }
+  if (operands.size() == 1) return {sorted_alone(operands[0], along, options.descending, where)};
   std::vector<Node> by;
   for (std::int64_t k = 0; k < keys; ++k)
     by.push_back(key_of(operands[jit::axis_index(k)], options.descending, where));

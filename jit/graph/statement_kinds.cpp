@@ -97,6 +97,8 @@ class NodeStatements {
         return pad();
       case NodeKind::scatter:
         return scatter();
+      case NodeKind::sorted:
+        return sort();
       case NodeKind::order:
         return order();
       case NodeKind::reshape:
@@ -310,6 +312,16 @@ class NodeStatements {
       any = true;
     }
     if (!any) throw StatementMaker::Unreadable{indices[0]};
+  }
+
+  void sort() {
+    const Tensor keys(tensor_.label() + "_key", node_.type.dtype, node_.type.dims);
+    over(node_.type.dims, [&](StatementMaker& maker) {
+      return keys.at(maker.target()) = maker.read(node_.args[0], maker.places());
+    });
+    std::vector<Subscript> place;
+    for (const std::int64_t extent : node_.type.dims) place.emplace_back(Index(extent));
+    statements_.push_back(sorted(tensor_.at(place) = keys.at(place)));
   }
 
   /// Moves the sorted axis of the keys to the end, then sorts.

@@ -243,6 +243,13 @@ ArrayType cumulate_type(const GraphNode& node, const ArrayType& arg) {
   return {reduced_dtype(node.op, arg.dtype), arg.dims};
 }
 
+ArrayType sorted_type(const ArrayType& arg) {
+  if (arg.dims.empty()) refuse_node("there is no axis to sort along");
+  if (arg.dtype != DType::u32 && arg.dtype != DType::u64)
+    refuse_node(fmt::format("it sorts {} (expected u32 or u64)", name(arg.dtype)));
+  return arg;
+}
+
 /// The number of places of a window that spans `size` elements, `dilation` apart, in steps of
 /// `step`. A window of one element on an empty axis has 0 places: such an axis is not windowed.
 std::int64_t window_count(std::int64_t extent, std::int64_t size, std::int64_t step,
@@ -375,6 +382,8 @@ ArrayType type_of(const GraphNode& node, std::span<const ArrayType> args) {
       return gather_type(node, args);
     case NodeKind::scatter:
       return scatter_type(node, args);
+    case NodeKind::sorted:
+      return sorted_type(args[0]);
     case NodeKind::order:
       return order_type(node, args);
   }

@@ -12,6 +12,7 @@
 #include "heddle/status.hpp"
 #include "jit/describe/expr.hpp"
 #include "jit/lower/positions.hpp"
+#include "jit/lower/sorting_network.hpp"
 #include "jit/lower/statement_shape.hpp"
 #include "jit/system/inside.hpp"
 #include "jit/system/limits.hpp"
@@ -181,6 +182,8 @@ class Lowering {
     };
     if (std::ranges::any_of(space, nothing) || fits_nowhere(node)) {
       touch(node);
+    } else if (node.sorts) {
+      sort(node, space);
     } else if (node.accumulate && !node.initialize_neutral) {
       accumulate(node, space);
     } else if (node.accumulate && (repeats(space) || !injective(node, space))) {
@@ -273,6 +276,15 @@ class Lowering {
     if (clears && covers(node, space)) return append({make_zero(target)});
     body.push_back(make_store(target, std::move(at), std::move(v)));
     append(outer_nest(space, std::move(body)));
+  }
+
+  /// Assigns the values, then sorts each row by the network's loops.
+  void sort(const StatementNode& node, const std::vector<SpaceAxis>& space) {
+    assign(node, space);
+    bind(node);
+    const RowOfBuffer row{buffer_of(*node.target), node.target->dtype(), target_of(node)};
+    append(outer_nest({space.begin(), space.end() - 1},
+                      sorting_network(row, space.back().extent, next_var_, next_local_)));
   }
 
   static ValuePtr no_value() { return make_constant(Scalar{}); }

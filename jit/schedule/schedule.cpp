@@ -24,6 +24,7 @@
 #include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/settled_positions.hpp"
 #include "jit/schedule/shrunk_scratch.hpp"
+#include "jit/schedule/sorted_rows.hpp"
 #include "jit/schedule/stream.hpp"
 #include "jit/schedule/sum_blocks.hpp"
 #include "jit/schedule/terms.hpp"
@@ -148,6 +149,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   if (steps.take(ScheduleStep::reduction))
     lowered.loop.body = with_found_extremes(in, lowered.loop.body);
   if (steps.take(ScheduleStep::transpose)) {
+    lowered.loop.body = with_sorted_rows_side_by_side(in, lowered.loop.body);
     lowered.loop.body = with_transposes_apart(in, lowered.loop.body);
     lowered.loop.body = with_turned_inputs(in, lowered.loop.body);
   }

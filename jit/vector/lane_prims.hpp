@@ -64,6 +64,11 @@ enum class LaneForm : std::uint8_t {
   return target.isa >= Isa::avx512;
 }
 
+/// The letter that names, in inline assembly, half a vector's register of an AVX-512 target.
+[[nodiscard]] inline char half_register(const Target& target) noexcept {
+  return target.vector_bytes() == 64 ? 't' : 'x';
+}
+
 /// True if PrimOp::scale is an instruction.
 [[nodiscard]] inline bool has_scaling(const Target& target) noexcept {
   return target.isa >= Isa::avx512;

@@ -103,6 +103,7 @@ class NodeInterpreter {
     if (node_->kind == NodeKind::cumulate) return cumulated();
     if (node_->kind == NodeKind::scatter) return scattered();
     if (node_->kind == NodeKind::order) return ordered();
+    if (node_->kind == NodeKind::sorted) return sorted();
     each_element(node_->type.dims, [&](const At& at) { values.elements.push_back(element(at)); });
     return values;
   }
@@ -336,6 +337,16 @@ class NodeInterpreter {
       if (of_a != of_b) return of_a < of_b;
     }
     return a < b;
+  }
+  Values sorted() const {
+    Values rows = arg(0);
+    const auto count = static_cast<std::ptrdiff_t>(rows.type.dims.back());
+    for (auto row = rows.elements.begin(); row != rows.elements.end(); row += count) {
+      std::sort(row, row + count, [](const Scalar& a, const Scalar& b) {
+        return static_cast<std::uint64_t>(a.i) < static_cast<std::uint64_t>(b.i);
+      });
+    }
+    return rows;
   }
   Values ordered() const {
     const std::size_t axis = axis_index(field(0, 0));

@@ -85,10 +85,13 @@ Node GraphGenerator::ordered() {
       const Node second = other.rank() == 0 ? node == node : other;
       return sort({second, node}, along, 1 + below(2), options)[1];
     }
-    case 3: {  // rows long enough for sorting by digits
-      const Dims dims{1 + below(2), 129 + below(60)};
+    case 3: {  // rows long enough for sorting by digits, or many rows
+      const bool long_rows = one_of(2);
+      const Dims dims =
+          long_rows ? Dims{1 + below(2), 129 + below(60)} : Dims{8 + below(5), 2 + below(9)};
       const Node key = cast(indices(dims), one_of(4) ? DType::i64 : DType::i16);
       if (one_of(2)) return argsort(key, -1, options);
+      if (!long_rows && one_of(2)) return sort(key, -1, options);
       return sort({cast(indices(dims), DType::u8), key}, -1, 2, options)[axis_index(below(2))];
     }
     case 4: {
