@@ -50,24 +50,29 @@ constexpr std::string_view copied_store =
 }}
 )";
 
-// Half a vector has instructions of its own: loads need not wait for such a store to reach memory,
-// as they wait for a masked store. {4}: letter of the element's instructions, {5}: type of a mask,
-// {8}: lanes of half a vector, {9}: letter of a register of that size.
+// Half a vector is no masked store, for whose end loads of these elements would wait. {4}: letter
+// of the element's instructions, {5}: type of a mask, {7}: 0, 1, 2 ..., {8}: lanes of half a
+// vector, {9}: the first {8} numbers.
 constexpr std::string_view masked_parts =
-    R"(static inline {0} {0}_load_part(const {1}* p, u32 count) {{
+    R"(typedef {1} {0}_lower __attribute__((vector_size({2} / 2)));
+typedef {1} {0}_lower_in_memory
+    __attribute__((vector_size({2} / 2), aligned(__alignof__({1})), may_alias));
+static inline {0} {0}_load_part(const {1}* p, u32 count) {{
+  if (count == {8}) {{
+    const {0}_lower lower = *(const {0}_lower_in_memory*)p;
+    return __builtin_shufflevector(lower, ({0}_lower){{0}}, {7});
+  }}
   {0} x;
-  if (count == {8})
-    __asm__("vmovup{4} %1, %{9}0" : "=v"(x) : "m"(*(const {0}_in_memory*)p));
-  else
-    __asm__("vmovup{4} %1, %0%{{%2%}}%{{z%}}"
+  __asm__("vmovup{4} %1, %0%{{%2%}}%{{z%}}"
           : "=v"(x) : "m"(*(const {0}_in_memory*)p), "Yk"(({5})((1u << count) - 1)));
   return x;
 }}
 static inline void {0}_store_part({1}* p, {0} x, u32 count) {{
-  if (count == {8})
-    __asm__("vmovup{4} %{9}1, %0" : "+m"(*({0}_in_memory*)p) : "v"(x));
-  else
-    __asm__("vmovup{4} %1, %0%{{%2%}}"
+  if (count == {8}) {{
+    *({0}_lower_in_memory*)p = __builtin_shufflevector(x, x, {9});
+    return;
+  }}
+  __asm__("vmovup{4} %1, %0%{{%2%}}"
           : "+m"(*({0}_in_memory*)p) : "v"(x), "Yk"(({5})((1u << count) - 1)));
 }}
 )";
@@ -177,13 +182,13 @@ std::string CVectors::define(DType type) const {
   const std::string copies =
       fmt::format("{}", fmt::join(std::vector<std::string_view>(width, "x"), ", "));
   const std::string numbers = fmt::format("{}", fmt::join(std::views::iota(0u, width), ", "));
+  const std::string lower = fmt::format("{}", fmt::join(std::views::iota(0u, width / 2), ", "));
   const char letter = size_of(type) == 8 ? 'd' : 's';
   const std::string_view mask = width > 8 ? "u16" : "u8";
   std::string text;
   const auto add = [&](std::string_view part) {
     text += fmt::format(fmt::runtime(part), vector, element, target_.vector_bytes(), copies, letter,
-                        mask, size_of(type) == 8 ? "i64" : "i32", numbers, width / 2,
-                        half_register(target_));
+                        mask, size_of(type) == 8 ? "i64" : "i32", numbers, width / 2, lower);
   };
   add(common);
   if (has_mask_registers(target_)) {
