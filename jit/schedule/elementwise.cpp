@@ -6,6 +6,7 @@
 #include "jit/loop/rewrite.hpp"
 #include "jit/schedule/lanes.hpp"
 #include "jit/schedule/scheduling.hpp"
+#include "jit/schedule/stages.hpp"
 #include "jit/schedule/tiles.hpp"
 #include "jit/vector/lanes.hpp"
 
@@ -68,11 +69,12 @@ std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest) {
   for (const Segment& segment : whole_tiles(extent, tile)) {
     const std::int64_t from = nest->from + segment.offset;
     if (segment.count == 1) {
-      result.push_back(lanes(segment.size, Affine{from, {}}));
+      append(result, in_stages(in, lanes(segment.size, Affine{from, {}})));
     } else {
       const VarId outer = in.fresh.var();
       const Affine base = affine_add(affine_var(outer, segment.size), Affine{from, {}});
-      result.push_back(make_loop(outer, 0, segment.count, {lanes(segment.size, base)}));
+      result.push_back(
+          make_loop(outer, 0, segment.count, in_stages(in, lanes(segment.size, base))));
     }
   }
   return result;

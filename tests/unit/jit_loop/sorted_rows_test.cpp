@@ -25,16 +25,16 @@ TEST(SortedRowsTest, NetworksSortZerosAndOnes) {
   for (std::int64_t count = 1; count <= 11; ++count) {
     const std::int64_t rows = std::int64_t{1} << count;
     const Lowered made = optimize(lower(sorted_rows(rows, count)));
-    std::vector<HostArray> buffers;  // y, x
-    for (const BufferDecl& each : made.loop.buffers) buffers.emplace_back(each.type);
+    std::vector<HostArray> arrays;  // y, x
+    for (const BufferDecl& each : made.loop.buffers) arrays.emplace_back(each.type);
     std::int64_t ones = 0;
     for (std::int64_t k = 0; k < rows * count; ++k)
-      buffers[1].set(k, static_cast<double>(k / count >> k % count & 1));
-    interpret(made.loop, buffers);
+      arrays[1].set(k, static_cast<double>(k / count >> k % count & 1));
+    interpret(made.loop, arrays);
     for (std::int64_t k = 0; k < rows * count; ++k) {
       const std::int64_t row = k / count;
       if (k % count == 0) ones = std::popcount(static_cast<std::uint64_t>(row));
-      ASSERT_EQ(buffers[0].at(k), k % count < count - ones ? 1 : 2) << row << " of " << count;
+      ASSERT_EQ(arrays[0].at(k), k % count < count - ones ? 1 : 2) << row << " of " << count;
     }
   }
 }
