@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <optional>
 
 #include "scheduler/device/timeline.hpp"
 
@@ -32,9 +33,11 @@ std::size_t exact(std::size_t bytes) noexcept {
   return bytes > SizeClass::bytes_max ? bytes : (bytes + step - 1) / step * step;
 }
 
-/// True if later requests can reuse the block.
-bool is_of_a_class(const Block& block) noexcept {
-  return block.size <= SizeClass::bytes_max && SizeClass::of(block.size).size == block.size;
+/// The class of a block that later requests can reuse.
+std::optional<SizeClass> class_of(const Block& block) noexcept {
+  if (block.size > SizeClass::bytes_max) return {};
+  const SizeClass size = SizeClass::of(block.size);
+  return size.size == block.size ? std::optional(size) : std::nullopt;
 }
 
 }  // namespace
@@ -77,12 +80,14 @@ Status MemoryCache::allocate(std::size_t bytes, BlockRef* block, const Holder& h
     });
   }
   try {
-    return allocate_block(bytes, block, holder, may_have);
+    *block = take_at_hand(bytes, holder, may_have);
+    return *block ? Status() : allocate_block(bytes, block, holder, may_have);
   } catch (const std::bad_alloc&) {
     return Status(ErrorCode::exhausted, "no host memory to keep account of a block");
   }
 }
 
+/// Where no block is at hand.
 Status MemoryCache::allocate_block(std::size_t bytes, BlockRef* block, const Holder& holder,
                                    LastUses may_have) {
   BlockRef found;
@@ -90,11 +95,6 @@ Status MemoryCache::allocate_block(std::size_t bytes, BlockRef* block, const Hol
   if (bytes <= SizeClass::bytes_max) {
     const SizeClass size = SizeClass::of(bytes);
     const Wanted wanted{may_have, options_.timeline};
-    found = take_at_hand(size, wanted, bytes, holder);
-    if (found) {
-      *block = std::move(found);
-      return {};
-    }
     found = take_up_to(size.size < large_block ? size.size : 2 * size.size, size, wanted);
     if (!found) status = take_fresh(size.size, &found);
     if (!found && exact(bytes) < size.size) status = take_fresh(exact(bytes), &found);
@@ -112,7 +112,7 @@ Status MemoryCache::allocate_block(std::size_t bytes, BlockRef* block, const Hol
       forget_holder(*found);  // the block may still name its last holder here
     }
     count_kept(*found);
-    if (is_of_a_class(*found)) pool_->put(std::move(found));
+    if (class_of(*found)) pool_->put(std::move(found));
     throw;
   }
   *block = std::move(found);
@@ -120,17 +120,19 @@ Status MemoryCache::allocate_block(std::size_t bytes, BlockRef* block, const Hol
 }
 
 /// The common path: one lock, and no search for the holder if it is the same again.
-BlockRef MemoryCache::take_at_hand(SizeClass size, const Wanted& wanted, std::size_t bytes,
-                                   const Holder& holder) {
-  if (size.number >= at_hand_classes) return {};
+BlockRef MemoryCache::take_at_hand(std::size_t bytes, const Holder& holder,
+                                   LastUses may_have) noexcept {
+  if (bytes == 0 || bytes > at_hand_block_max || in_forked_child()) return {};
+  static_assert(SizeClass::of(at_hand_block_max).number < at_hand_classes);
+  const SizeClass size = SizeClass::of(bytes);
   const std::lock_guard lock(mutex_);
-  BlockRef block = at_hand_[size.number].take(wanted);
+  BlockRef block = at_hand_[size.number].take({may_have, options_.timeline});
   if (!block) return {};
   try {
     note(*block, bytes, holder);
-  } catch (...) {
+  } catch (const std::bad_alloc&) {
     at_hand_[size.number].push(std::move(block), true);
-    throw;
+    return {};
   }
   at_hand_bytes_ -= size.size;
   mutex_.claim();
@@ -307,7 +309,7 @@ void MemoryCache::count_kept(Block& block) noexcept {
 
 void MemoryCache::release(BlockRef block) noexcept {
   if (!block || in_forked_child()) return;
-  const bool reusable = is_of_a_class(*block);
+  const std::optional<SizeClass> reusable = class_of(*block);
   if (reusable && block->last_uses.empty()) block->forbid_touches(true);
   // Uses of other devices that ended meanwhile are not checked here.
   const bool will_do = std::ranges::all_of(
@@ -318,8 +320,7 @@ void MemoryCache::release(BlockRef block) noexcept {
     if (reusable && block->size <= at_hand_block_max &&
         at_hand_bytes_ + block->size <= at_hand_max) {
       at_hand_bytes_ += block->size;
-      BlockList& list = at_hand_[SizeClass::of(block->size).number];
-      list.push(std::move(block), will_do);
+      at_hand_[reusable->number].push(std::move(block), will_do);
       return;
     }
     forget_holder(*block);

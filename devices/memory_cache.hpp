@@ -38,6 +38,9 @@ struct MemoryCacheOptions {
   std::string name;            ///< the virtual device's, for messages
   std::uint64_t timeline = 0;  ///< the virtual device's number
   MemoryLimit own;             ///< bounds this device alone
+  /// Tasks of the device end in the calls that submit them, as a rule: whether one has ended is
+  /// known without a look at what another processor writes.
+  bool ends_at_once = false;
 };
 
 /// In a forked child, allocate() fails (unavailable), and released blocks return to the physical
@@ -56,6 +59,9 @@ class MemoryCache {
   /// accepted; then the result is `exhausted`, with the bound and the largest holders.
   [[nodiscard]] Status allocate(std::size_t bytes, BlockRef* block, const Holder& holder = {},
                                 LastUses may_have = LastUses::over) noexcept;
+  /// The block that allocate() would return, where one that was used lately is at hand; else null.
+  [[nodiscard]] BlockRef take_at_hand(std::size_t bytes, const Holder& holder,
+                                      LastUses may_have) noexcept;
   /// Called when the block's buffer is destroyed. The block holds the buffer's last uses.
   void release(BlockRef block) noexcept;
   /// Called when the block's buffer is destroyed and the buffer's last uses are unknown: the block
@@ -64,6 +70,7 @@ class MemoryCache {
 
   [[nodiscard]] const std::string& name() const noexcept { return options_.name; }
   [[nodiscard]] std::uint64_t timeline() const noexcept { return options_.timeline; }
+  [[nodiscard]] bool ends_at_once() const noexcept { return options_.ends_at_once; }
   [[nodiscard]] MemoryUse use() const noexcept;
   /// The holders with memory, and up to 1024 former holders; the holder with the most bytes in use
   /// comes first. Throws std::bad_alloc.
@@ -81,8 +88,6 @@ class MemoryCache {
 
   Status allocate_block(std::size_t bytes, BlockRef* block, const Holder& holder,
                         LastUses may_have);
-  [[nodiscard]] BlockRef take_at_hand(SizeClass size, const Wanted& wanted, std::size_t bytes,
-                                      const Holder& holder);
   [[nodiscard]] BlockRef take_kept(SizeClass size, const Wanted& wanted) noexcept;
   /// Takes the smallest available block.
   [[nodiscard]] BlockRef take_up_to(std::size_t most, SizeClass size,

@@ -2,7 +2,6 @@
 #include "devices/memory_pool.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
@@ -16,23 +15,7 @@ namespace {
 /// The maximum number of blocks examined per list: a query of an event costs some nanoseconds.
 constexpr int looked_at_max = 8;
 
-constexpr std::size_t round_up(std::size_t bytes, std::size_t step) noexcept {
-  return (bytes + step - 1) / step * step;
-}
-
 }  // namespace
-
-SizeClass SizeClass::of(std::size_t bytes) noexcept {
-  constexpr std::size_t equal = 4 * smallest;  // up to here classes are `smallest` apart
-  if (bytes <= equal) {
-    const std::size_t size = round_up(bytes, smallest);
-    return {size / smallest - 1, size};
-  }
-  const auto power = static_cast<std::size_t>(std::bit_width(bytes - 1));
-  const std::size_t step = std::size_t{1} << (power - 3);
-  const std::size_t size = round_up(bytes, step);
-  return {4 * (power - std::bit_width(equal) + 1) + size / step - 5, size};
-}
 
 void BlockSource::give_back(void* data, std::size_t size) const noexcept {
   device->release(data, size);
@@ -59,11 +42,11 @@ void Block::tell_sanitizer([[maybe_unused]] bool forbidden) const noexcept {
 #endif
 }
 
-bool Wanted::will_do(const Block& block) const noexcept {
-  return last_uses == LastUses::any || std::ranges::all_of(block.last_uses, [&](const Event& use) {
-           return (last_uses == LastUses::ordered && use.device_id() == timeline) ||
-                  sched::Timeline::has_ended(use);
-         });
+bool Wanted::all_will_do(std::span<const Event> uses) const noexcept {
+  return std::ranges::all_of(uses, [&](const Event& use) {
+    return (last_uses == LastUses::ordered && use.device_id() == timeline) ||
+           sched::Timeline::has_ended(use);
+  });
 }
 
 void BlockList::Chain::push_front(Block* block) noexcept {

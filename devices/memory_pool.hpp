@@ -5,11 +5,13 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -20,7 +22,8 @@
 namespace heddle::dev {
 
 /// Four size classes per power of two, at least 64 bytes.
-struct SizeClass {
+class SizeClass {
+ public:
   static constexpr std::size_t count = 220;
   /// Every device refuses larger sizes, and rounding them up would overflow.
   static constexpr std::size_t bytes_max = std::size_t{1} << 62;
@@ -30,7 +33,24 @@ struct SizeClass {
   std::size_t size;  ///< of its blocks
 
   /// The smallest class whose blocks hold that many bytes, from 1 to bytes_max.
-  [[nodiscard]] static SizeClass of(std::size_t bytes) noexcept;
+  [[nodiscard]] static constexpr SizeClass of(std::size_t bytes) noexcept {
+    constexpr std::size_t equal = 4 * smallest;  // up to here classes are `smallest` apart
+    if (bytes <= equal) {
+      const std::size_t size = round_up(bytes, smallest);
+      return {size / smallest - 1, size};
+    }
+    const auto power = static_cast<std::size_t>(std::bit_width(bytes - 1));
+    const std::size_t step = std::size_t{1} << (power - 3);
+    const std::size_t size = round_up(bytes, step);
+    return {4 * (power - std::bit_width(equal) + 1) + (size >> (power - 3)) - 5, size};
+  }
+
+ private:
+  /// `step`: a power of two.
+  [[nodiscard]] static constexpr std::size_t round_up(std::size_t bytes,
+                                                      std::size_t step) noexcept {
+    return (bytes + step - 1) & ~(step - 1);
+  }
 };
 
 /// The source of blocks, and the accounts that count them.
@@ -147,7 +167,12 @@ enum class LastUses : std::uint8_t {
 struct Wanted {
   LastUses last_uses;
   std::uint64_t timeline;
-  [[nodiscard]] bool will_do(const Block& block) const noexcept;
+  [[nodiscard]] bool will_do(const Block& block) const noexcept {
+    return block.last_uses.empty() || last_uses == LastUses::any || all_will_do(block.last_uses);
+  }
+
+ private:
+  [[nodiscard]] bool all_will_do(std::span<const Event> uses) const noexcept;
 };
 
 /// Blocks of one size class. Allocates no memory.

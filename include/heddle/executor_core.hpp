@@ -3,11 +3,13 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -81,11 +83,39 @@ class Sink {
  protected:
   ~Sink() = default;
 };
+/// Builds the tree of a call's results, and takes the leaves. The structure is one of the tree's
+/// type, as the function returned a tree of that type.
+struct TakenResults {
+  /// The parts of one tree, in order.
+  struct Parts {
+    [[nodiscard]] std::size_t size() const { return def.size(); }
+    [[nodiscard]] bool more() const { return at < def.size(); }
+    [[nodiscard]] std::string_view name() const { return def.name(at); }
+    template <class T>
+    T next() {
+      return results.make<T>(def.child(at++));
+    }
+    TakenResults& results;
+    const TreeDef& def;
+    std::size_t at = 0;
+  };
+  template <class T>
+  T make(const TreeDef& def) {
+    if constexpr (std::same_as<T, Array>) {
+      return std::move(leaves[used++]).array();
+    } else {
+      Parts parts{*this, def};
+      return trees::TreeAccess<T>::make(parts);
+    }
+  }
+  std::span<Result> leaves;
+  std::size_t used = 0;
+};
 template <class Results>
 class Kept final : public Sink {
  public:
   void take(const TreeDef& structure, std::span<Result> leaves) override {
-    results_.emplace(unflatten<Results>(structure, Result::copies(leaves)));
+    results_.emplace(TakenResults{leaves}.template make<Results>(structure));
   }
   [[nodiscard]] Results give() { return std::move(*results_); }
 

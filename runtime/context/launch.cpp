@@ -14,6 +14,7 @@
 #include "runtime/memory/buffer_state.hpp"
 #include "scheduler/device/ticket_guard.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
+#include "scheduler/threads/thread_number.hpp"
 
 namespace heddle::rt {
 namespace {
@@ -27,7 +28,7 @@ void construct(void* to, void* from) noexcept {
 }
 /// Counts the end of a launch. The last launch destroys `linked` if the last handle is gone.
 void count_end(const Linked* linked) noexcept {
-  if (linked->launches.end()) delete linked;
+  if (linked->launches.end(sched::thread_number())) delete linked;
 }
 
 void destroy(void* callable) noexcept { count_end(static_cast<SmallLaunch*>(callable)->linked); }

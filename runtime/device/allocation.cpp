@@ -13,7 +13,9 @@ namespace heddle::rt {
 
 dev::BlockRef allocate_block(const Execution& execution, std::size_t bytes,
                              const dev::Holder& holder, dev::LastUses may_have) {
-  dev::BlockRef block;
+  dev::BlockRef block = execution.memory->take_at_hand(bytes, holder, may_have);
+  if (block) [[likely]]
+    return block;
   if (Status status = execution.memory->allocate(bytes, &block, holder, may_have); !status.ok()) {
     throw Error(status.code(),
                 fmt::format("no memory on {} for {}: {} bytes ({} in use)", execution.name,

@@ -180,9 +180,11 @@ Device Hardware::new_virtual_device() const {
   }
   rt::take_helpers(*backend_, ordinal_, *state->execution);
   if (backend_->teams) state->seat.emplace(backend_->teams, static_cast<std::uint32_t>(ordinal_));
-  state->timeline.emplace(sched::Opening::open(
-      backend_->scheduler, timeline_options(*backend_, *state), state->execution->helpers));
+  const sched::DeviceOptions options = timeline_options(*backend_, *state);
+  state->timeline.emplace(
+      sched::Opening::open(backend_->scheduler, options, state->execution->helpers));
   dev::MemoryCacheOptions memory{state->execution->name, state->timeline->id(), {}};
+  memory.ends_at_once = options.mode == sched::Mode::inline_;
   if (const auto most = backend_->options.bytes_max)
     memory.own = {*most, std::make_shared<const std::string>(
                              "BackendOptions::bytes_max or HEDDLE_BYTES_MAX")};

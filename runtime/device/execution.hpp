@@ -44,7 +44,11 @@ struct Execution {
   std::uint32_t width = 1;                  ///< maximum number of parts in progress at once
   std::atomic<std::uint64_t> launches{0}, copies{0}, merges_copied{0}, merges_streamed{0}, parts{0};
 
-  void count_launches(std::uint64_t more) noexcept { count(launches, more); }
+  /// For the device's tasks, one at a time.
+  void count_launches(std::uint64_t more) noexcept {
+    // relaxed, twice: as in count().
+    launches.store(launches.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  }
   static void count(std::atomic<std::uint64_t>& counter, std::uint64_t more = 1) noexcept {
     // relaxed: a statistic; pairs with the loads in Device::statistics().
     counter.fetch_add(more, std::memory_order_relaxed);

@@ -41,10 +41,12 @@ class PlainUses {
   [[nodiscard]] std::uint64_t disturbances() const noexcept { return disturbances_; }
   /// A new use, for the caller to fill.
   [[nodiscard]] OneUse& add() { return uses_.emplace_back(); }
-  /// Takes a ticket and records every use as a last use; none if the queue may be full. Sets `note`
-  /// if the device's cancel epoch changed meanwhile: then the task re-validates its inputs before
-  /// running.
-  [[nodiscard]] sched::PlainTicket take_ticket(std::optional<sched::TaskNote>& note) const {
+  /// Takes a ticket, records every use as a last use, and calls `accepted` with the event; none if
+  /// the queue may be full. Sets `note` if the device's cancel epoch changed meanwhile: then the
+  /// task re-validates its inputs before running.
+  template <class Accepted>
+  [[nodiscard]] sched::PlainTicket take_ticket(std::optional<sched::TaskNote>& note,
+                                               const Accepted& accepted) const {
     sched::PlainTicket ticket(device_);
     if (!ticket) [[unlikely]]
       return ticket;
@@ -56,6 +58,7 @@ class PlainUses {
       use.hazards->note_plainly(use.record, ticket.event(), use.next, false);
       if (use.unkept != nullptr) use.unkept->be_bare();
     }
+    accepted(ticket.event());
     return ticket;
   }
 
@@ -81,9 +84,9 @@ template <class Launch>
   const sched::PlainTicket ticket = [&] {
     const std::lock_guard lock(ledger, std::adopt_lock);
     PlainUses uses(device);
-    sched::PlainTicket taken = launch.look(uses) ? uses.take_ticket(note) : sched::PlainTicket();
-    if (taken) launch.accepted(taken.event());
-    return taken;
+    return launch.look(uses)
+               ? uses.take_ticket(note, [&](const Event& event) { launch.accepted(event); })
+               : sched::PlainTicket();
   }();
   if (!ticket) return false;
   const sched::TaskOps& ops = launch.ops();

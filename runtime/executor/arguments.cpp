@@ -51,6 +51,17 @@ void CallArguments::refuse(std::size_t k, ErrorCode code, std::string_view why,
   throw Error(code, fmt::format("{}: {} {}", user(), name_of(k), why), std::move(cause));
 }
 
+/// Null: a host value, to be converted by bring(). `ledger`: the device's.
+inline void CallArguments::add(const Array* array, bool donated, const Ledger* ledger) {
+  const ArrayState* const state = array != nullptr ? Inside::of(*array).get() : nullptr;
+  Argument& added = arguments_.emplace_back();
+  added.array = state;
+  added.donated = donated;
+  has_donated_ |= donated;
+  are_plain_ = are_plain_ && state != nullptr && buffer_of(*state).ledger.get() == ledger &&
+               !state->is_awaited();
+}
+
 CallArguments::CallArguments(const CallTarget& target, const PassedArguments& passed,
                              const OtherArguments& others)
     : target_(target),
@@ -58,25 +69,16 @@ CallArguments::CallArguments(const CallTarget& target, const PassedArguments& pa
       leaves_(passed.leaves),
       others_(others),
       are_plain_(target.site.is_plain) {
-  for (const executors::Leaf& leaf : leaves_) add(leaf.array, leaf.donated);
+  const Ledger* const ledger = target_.execution().ledger.get();
+  for (const executors::Leaf& leaf : leaves_) add(leaf.array, leaf.donated, ledger);
   note_donated(passed.first_of);
-  for (const OtherArgument& each : others_) add(&*each.array, each.donated);
-  for (std::size_t k = 0; are_plain_ && k < size(); ++k)
+  for (const OtherArgument& each : others_) add(&*each.array, each.donated, ledger);
+  for (std::size_t k = 0; has_donated_ && are_plain_ && k < size(); ++k)
     are_plain_ = !arguments_[k].donated || is_plain_gift(k);
   if (are_plain_) return;
   check_spaces();
   check();
   bring();
-}
-
-/// Null: a host value, to be converted by bring().
-void CallArguments::add(const Array* array, bool donated) {
-  const ArrayState* const state = array != nullptr ? Inside::of(*array).get() : nullptr;
-  Argument& added = arguments_.emplace_back();
-  added.array = state;
-  added.donated = donated;
-  are_plain_ = are_plain_ && state != nullptr &&
-               buffer_of(*state).ledger == target_.execution().ledger && !state->is_awaited();
 }
 
 void CallArguments::note_donated(std::span<const std::size_t> first_of) {
@@ -91,6 +93,7 @@ void CallArguments::note_donated(std::span<const std::size_t> first_of) {
     const std::size_t end =
         argument + 1 < first_of.size() ? first_of[argument + 1] : leaves_.size();
     for (std::size_t k = first_of[argument]; k < end; ++k) arguments_[k].donated = true;
+    has_donated_ |= first_of[argument] < end;
   }
 }
 
@@ -160,12 +163,13 @@ void CallArguments::bring() {
   for (std::size_t k = 0; k < size(); ++k) {
     if (is_reached(k)) continue;
     try {
-      made_.push_back(brought(k));
+      rare().made.push_back(brought(k));
     } catch (const Error& error) {
       refuse(k, error.code(), "cannot be copied there", error.status());
     }
-    arguments_[k] = {Inside::of(made_.back()).get(), true, true};
-    buffers_.clear();
+    arguments_[k] = {Inside::of(rare().made.back()).get(), true, true};
+    has_donated_ = true;
+    rare().buffers.clear();
   }
 }
 
@@ -174,7 +178,7 @@ Array CallArguments::brought(std::size_t k) {
   const Device& device = target_.device;
   if (!is_host_value(k)) {
     const Array& from = k < leaves_.size() ? *leaves_[k].array : *others_[k - leaves_.size()].array;
-    if (arguments_[k].donated) copied_.push_back(from);
+    if (arguments_[k].donated) rare().copied.push_back(from);
     executor.copies.add();
     return from.copy_to(device, executor.where);
   }
@@ -190,12 +194,13 @@ std::size_t CallArguments::num_in(const BufferState& buffer) const {
   };
   if (size() <= 16)
     return static_cast<std::size_t>(std::ranges::count(arguments_, &buffer, buffer_in));
-  if (buffers_.empty()) {
-    buffers_.reserve(size());
-    std::ranges::transform(arguments_, std::back_inserter(buffers_), buffer_in);
-    std::ranges::sort(buffers_, std::less<>());
+  std::vector<const BufferState*>& buffers = rare().buffers;
+  if (buffers.empty()) {
+    buffers.reserve(size());
+    std::ranges::transform(arguments_, std::back_inserter(buffers), buffer_in);
+    std::ranges::sort(buffers, std::less<>());
   }
-  return std::ranges::equal_range(buffers_, &buffer, std::less<>()).size();
+  return std::ranges::equal_range(buffers, &buffer, std::less<>()).size();
 }
 
 void CallArguments::refuse_donated() const {
@@ -216,7 +221,8 @@ void CallArguments::refuse_awaited() const {
 }
 
 void CallArguments::take_copied() const {
-  for (const Array& array : copied_) {
+  if (rare_ == nullptr) return;
+  for (const Array& array : rare_->copied) {
     try {
       static_cast<void>(array.view().buffer().donate(target_.executor.where));
     } catch (...) {  // another thread took the buffer meanwhile, or memory for the note is missing

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,8 +62,10 @@ class CallArguments {
 
   /// The number of arguments in the buffer.
   [[nodiscard]] std::size_t num_in(const BufferState& buffer) const;
+  /// Tells whether an argument is donated, by the caller or by this call.
+  [[nodiscard]] bool has_donated() const noexcept { return has_donated_; }
   /// Tells whether the call made arrays: of host values, or as copies.
-  [[nodiscard]] bool has_made() const noexcept { return !made_.empty(); }
+  [[nodiscard]] bool has_made() const noexcept { return rare_ != nullptr && !rare_->made.empty(); }
   /// True: the arguments were not checked, as the fast path itself finds those that do not fit.
   /// Every argument is an array of the call's device and waits for no event from outside; a donated
   /// argument is a whole buffer, given once.
@@ -82,7 +85,7 @@ class CallArguments {
   [[nodiscard]] std::string name_of(std::size_t k) const;
 
  private:
-  void add(const Array* array, bool donated);
+  void add(const Array* array, bool donated, const Ledger* ledger);
   void note_donated(std::span<const std::size_t> first_of);
   [[nodiscard]] bool is_plain_gift(std::size_t k) const;
   [[nodiscard]] bool is_host_value(std::size_t k) const noexcept {
@@ -102,10 +105,19 @@ class CallArguments {
   const OtherArguments& others_;
   executors::Few<Argument, 16> arguments_;  // array: null for a host value, until bring()
   bool are_plain_;
-  // sorted buffers of `arguments_`, made on demand for many arguments
-  mutable std::vector<const BufferState*> buffers_;
-  std::vector<Array> made_;    // arrays made of host values, and copies of arrays of other devices
-  std::vector<Array> copied_;  // donated arrays of other devices
+  bool has_donated_ = false;
+  /// What few calls need.
+  struct Rare {
+    std::vector<Array> made;    // arrays made of host values, and copies of arrays of other devices
+    std::vector<Array> copied;  // donated arrays of other devices
+    // sorted buffers of `arguments_`, made on demand for many arguments
+    std::vector<const BufferState*> buffers;
+  };
+  [[nodiscard]] Rare& rare() const {
+    if (!rare_) rare_ = std::make_unique<Rare>();
+    return *rare_;
+  }
+  mutable std::unique_ptr<Rare> rare_;
 };
 
 }  // namespace heddle::rt

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -14,7 +15,7 @@
 
 namespace heddle::rt {
 ExecutorCache::ExecutorCache(std::optional<std::size_t> entries_max, CacheFull full)
-    : entries_max_(entries_max), full_(full), snapshot_(new Snapshot{{{0, nullptr}}}) {}
+    : entries_max_(entries_max), full_(full), snapshot_(new Snapshot{{{0, nullptr}}, {}}) {}
 
 // relaxed: no other thread has the cache any more.
 ExecutorCache::~ExecutorCache() { delete snapshot_.load(std::memory_order_relaxed); }
@@ -22,13 +23,17 @@ ExecutorCache::~ExecutorCache() { delete snapshot_.load(std::memory_order_relaxe
 ExecutorCache::Visit::Visit(const ExecutorCache& cache) noexcept
     : cache_(cache),
       thread_(sched::known_thread_number() != sched::no_thread_number ? sched::known_thread_number()
-                                                                      : sched::thread_number()) {
-  cache_.visits_.enter(thread_);
+                                                                      : sched::thread_number()),
+      by_(cache_.visits_.enter(thread_)) {
   // seq_cst: pairs with the store in close(), see Visits.
   closed_ = cache_.closed_.load(std::memory_order_seq_cst) || cache_.is_inherited();
 }
 
-ExecutorCache::Visit::~Visit() { cache_.visits_.leave(thread_); }
+// Not inlined: a call may continue on another thread, see known_thread_number().
+[[gnu::noinline]] ExecutorCache::Visit::~Visit() {
+  const bool moved = sched::known_thread_number() != thread_;
+  cache_.visits_.leave(thread_, moved ? sched::Visits<>::By::shared : by_);
+}
 
 void ExecutorCache::use(Entry& entry) const noexcept {
   if (full_ != CacheFull::drop_least_recent) return;
@@ -70,6 +75,8 @@ void ExecutorCache::publish() {
     while (made->cells[at].second != nullptr) at = (at + 1) & mask;
     made->cells[at] = {entry->hash, entry.get()};
   }
+  if (entries_.size() <= std::size(made->few))
+    std::ranges::transform(entries_, made->few, [](const auto& entry) { return entry.get(); });
   std::list<Retired> retired(1);
   // seq_cst: pairs with the load in find(), see Visits.
   const Snapshot* const before = snapshot_.exchange(made.release(), std::memory_order_seq_cst);

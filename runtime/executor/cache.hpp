@@ -63,9 +63,23 @@ class ExecutorCache {
    private:
     const ExecutorCache& cache_;
     const std::uint64_t thread_;
+    const sched::Visits<>::By by_;
     bool closed_;
   };
 
+  /// The entry whose key satisfies `is`, where the cache has few entries; null: none found. During
+  /// a visit.
+  template <class Is>
+  [[nodiscard]] Entry* find_among_few(const Is& is) const noexcept {
+    // seq_cst: pairs with the store in publish(), see Visits.
+    for (Entry* const entry : snapshot_.load(std::memory_order_seq_cst)->few) {
+      if (entry == nullptr) break;
+      if (!is(std::string_view(entry->key))) continue;
+      use(*entry);
+      return entry;
+    }
+    return nullptr;
+  }
   /// The entry of a key, or null. During a visit.
   [[nodiscard]] Entry* find(std::uint64_t hash, std::string_view key) const noexcept;
 
@@ -97,6 +111,7 @@ class ExecutorCache {
  private:
   struct Snapshot {
     std::vector<std::pair<std::uint64_t, Entry*>> cells;  // by hash, with open addressing
+    Entry* few[2] = {};  // the entries, where there are no more: their keys are compared at once
   };
   /// An unlinked object: new visits cannot find the object, but earlier visits may hold it.
   struct Retired {

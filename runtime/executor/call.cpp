@@ -128,14 +128,20 @@ bool Launch::submit_plainly() {
 
 bool Launch::look(PlainUses& uses) {
   const std::uint64_t timeline = target_.site.timeline;
+  const dev::MemoryCache& cache = *target_.execution().memory;
   const auto add = [&](const BufferView& view, std::size_t bytes, Use use) {
     BufferState& buffer = *Inside::of(view.buffer());
-    if (!is_there(buffer) || buffer.borrowed) return false;
-    // The task does not keep memory alive. Memory of another device could go with that device.
-    if (buffer.memory->timeline() != timeline) return false;
+    // The task does not keep memory alive. Memory of another device could go with that device, and
+    // borrowed memory with its array.
+    if (!is_there(buffer) || !buffer.memory->is_of(cache)) return false;
     if (use == Use::change && !buffer.may_be_handed_over()) return false;
     PlainUses::OneUse& one = uses.add();
-    one.next = {timeline, uses.disturbances(), {view.offset(), view.offset() + bytes}, use, true};
+    one.next.timeline = timeline;
+    one.next.disturbances = uses.disturbances();
+    one.next.range.begin = view.offset();
+    one.next.range.end = view.offset() + bytes;
+    one.next.use = use;
+    one.next.automatic = true;
     auto record = buffer.hazards().plain(one.next, 1);
     // At the first use of a buffer, each read of the buffer may need one record more.
     if (record && *record == nullptr && use == Use::read)
@@ -169,7 +175,7 @@ void Launch::accepted(const Event& /*event*/) {
 }
 
 const sched::TaskOps& Launch::ops() const noexcept {
-  return record_ ? CallRecord::plain_ops : SmallCall::ops(target_.site);
+  return record_ ? CallRecord::ops(target_.site) : SmallCall::ops(target_.site);
 }
 
 /// Builds the task before the variables are released: another thread may then replace their new

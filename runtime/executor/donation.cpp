@@ -38,6 +38,7 @@ Donation::Donation(const CallArguments& arguments) : Donation(arguments.graph())
       keeps_memory_ = false;
     }
   }
+  if (!arguments.has_donated()) return;
   const auto give_all = [&](bool made) {
     for (std::size_t k = 0; k < arguments.size(); ++k) {
       if (!arguments[k].donated || arguments[k].made != made || is_updated(k)) continue;

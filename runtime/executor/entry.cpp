@@ -167,7 +167,8 @@ Site::Site(std::shared_ptr<const CompiledGraph> of, const std::shared_ptr<Device
       freed_text(fmt::format("to executor '{}', where no result fits its memory; pass it without "
                              "donate()",
                              name.c_str())) {
-  for (std::size_t k = 0; k < graph->results.size(); ++k) cells.emplace_back(new ResultCells());
+  for (std::size_t k = 0; k < graph->results.size(); ++k)
+    cells.emplace_back(new ResultCells(execution->memory));
 }
 
 std::optional<SmallBuffers> Site::small_buffers() const {

@@ -111,8 +111,7 @@ void ExecutorState::call(const executors::Arguments& arguments, const executors:
   {
     const ExecutorCache::Visit visit(cache_);
     require_open(visit);
-    ExecutorKey key(arguments, Inside::of(device)->backend.get(), !options.donate.empty());
-    Entry* entry = find(key);
+    Entry* entry = find(arguments, *Inside::of(device)->backend);
     if (entry == nullptr) {
       changed = true;
       cache_.misses.add();
@@ -128,7 +127,13 @@ void ExecutorState::call(const executors::Arguments& arguments, const executors:
   if (changed) cache_.sweep();
 }
 
-Entry* ExecutorState::find(ExecutorKey& key) const noexcept {
+Entry* ExecutorState::find(const executors::Arguments& arguments,
+                           const BackendState& backend) const {
+  const bool donates = !options.donate.empty();
+  Entry* const one_of_few = cache_.find_among_few(
+      [&](std::string_view key) { return ExecutorKey::is(key, arguments, &backend, donates); });
+  if (one_of_few != nullptr) return one_of_few;
+  ExecutorKey key(arguments, &backend, donates);
   Entry* const entry = cache_.find(key.hash(), key.bytes());
   if (entry != nullptr || !key.is_in_place()) return entry;
   key.be_plain();

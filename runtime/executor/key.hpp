@@ -31,42 +31,26 @@ class ExecutorKey {
  public:
   /// `donates`: the options of the executor name donated arguments.
   ExecutorKey(const executors::Arguments& arguments, const BackendState* backend, bool donates) {
-    put(&backend, sizeof backend);
-    const std::string_view structure = arguments.structure();
-    put(structure.data(), structure.size());
-    for (const executors::Leaf& leaf : arguments.leaves()) {
-      if (leaf.array != nullptr) {
-        if (leaf.donated || donates) [[unlikely]]
-          is_in_place_ = is_in_place_ || leaf.array->type().num_bytes().value_or(0) >= large_bytes;
-        add(Inside::of(*leaf.array)->view.type());
-      } else if (leaf.host != nullptr) {
-        add(leaf.host->type());
-      } else if (leaf.type != nullptr) {
-        is_in_place_ = is_in_place_ || ((leaf.donated || donates) &&
-                                        leaf.type->num_bytes().value_or(0) >= large_bytes);
-        add(*leaf.type);
-      } else {
-        add(leaf.dtype, {&leaf.count, leaf.count < 0 ? std::size_t{0} : std::size_t{1}});
-      }
-    }
-    put(&is_in_place_, sizeof is_in_place_);
+    static_cast<void>(write(*this, arguments, backend, donates));
+  }
+  /// Tells whether `key` is the key of these arguments. Faster than to make that key.
+  [[nodiscard]] static bool is(std::string_view key, const executors::Arguments& arguments,
+                               const BackendState* backend, bool donates) noexcept {
+    Rest rest{key.data(), key.data() + key.size()};
+    return write(rest, arguments, backend, donates) && rest.at == rest.end;
   }
   /// Tells whether results may lie in the memory of large arguments. Non-temporal stores to lines
   /// that were just read are slower than plain stores, hence separate code for calls with large
   /// donations.
-  [[nodiscard]] bool is_in_place() const noexcept { return is_in_place_; }
+  [[nodiscard]] bool is_in_place() const noexcept { return bytes().back() != '\0'; }
   /// Turns the key into the key of calls that donate no large argument.
-  void be_plain() noexcept {
-    is_in_place_ = false;
-    char* const end = many_.empty() ? few_ + size_ : many_.data() + many_.size();
-    std::memcpy(end - sizeof is_in_place_, &is_in_place_, sizeof is_in_place_);
-  }
+  void be_plain() noexcept { (many_.empty() ? few_[size_ - 1] : many_.back()) = '\0'; }
   [[nodiscard]] std::string_view bytes() const noexcept {
     return many_.empty() ? std::string_view(few_, size_) : std::string_view(many_);
   }
   /// The part of the bytes that tells the backend, the structure and the types.
   [[nodiscard]] static std::string_view types_in(std::string_view bytes) noexcept {
-    return bytes.substr(0, bytes.size() - sizeof is_in_place_);
+    return bytes.substr(0, bytes.size() - 1);
   }
   [[nodiscard]] std::uint64_t hash() const noexcept {
     return XXH3_64bits(bytes().data(), bytes().size());
@@ -76,7 +60,69 @@ class ExecutorKey {
   /// Kernels that touch less memory use no non-temporal stores anyway.
   static constexpr std::int64_t large_bytes = std::int64_t{1} << 18;
 
-  void put(const void* from, std::size_t count) {
+  /// The rest of a key, to be compared.
+  struct Rest {
+    const char *at, *end;
+    [[nodiscard]] bool put(const void* from, std::size_t count) noexcept {
+      if (static_cast<std::size_t>(end - at) < count || std::memcmp(at, from, count) != 0)
+        return false;
+      at += count;
+      return true;
+    }
+    [[nodiscard]] bool put(std::uint16_t head, std::span<const std::int64_t> dims) noexcept {
+      if (static_cast<std::size_t>(end - at) < sizeof head + dims.size_bytes() ||
+          std::memcmp(at, &head, sizeof head) != 0)
+        return false;
+      at += sizeof head;
+      for (const std::int64_t extent : dims) {
+        if (std::memcmp(at, &extent, sizeof extent) != 0) return false;
+        at += sizeof extent;
+      }
+      return true;
+    }
+  };
+
+  /// Writes the bytes to `to`, or compares them with those of a Rest. false: they differ.
+  template <class To>
+  [[nodiscard]] static bool write(To& to, const executors::Arguments& arguments,
+                                  const BackendState* backend, bool donates) {
+    if (!to.put(&backend, sizeof backend)) return false;
+    const std::string_view structure = arguments.structure();
+    if (!to.put(structure.data(), structure.size())) return false;
+    bool in_place = false;
+    for (const executors::Leaf& leaf : arguments.leaves()) {
+      if (leaf.array != nullptr) {
+        const ArrayType& type = Inside::of(*leaf.array)->view.type();
+        if (leaf.donated || donates) [[unlikely]]
+          in_place = in_place || is_large(type);
+        if (!write(to, type.dtype, type.dims)) return false;
+      } else if (leaf.host != nullptr) {
+        if (!write(to, leaf.host->type().dtype, leaf.host->type().dims)) return false;
+      } else if (leaf.type != nullptr) {
+        in_place = in_place || ((leaf.donated || donates) && is_large(*leaf.type));
+        if (!write(to, leaf.type->dtype, leaf.type->dims)) return false;
+      } else if (!write(to, leaf.dtype,
+                        {&leaf.count, leaf.count < 0 ? std::size_t{0} : std::size_t{1}})) {
+        return false;
+      }
+    }
+    const char last = in_place ? '\1' : '\0';
+    return to.put(&last, sizeof last);
+  }
+  template <class To>
+  [[nodiscard]] static bool write(To& to, DType dtype, std::span<const std::int64_t> dims) {
+    constexpr std::size_t rank_many = 255;
+    const std::size_t rank = std::min(dims.size(), rank_many);
+    const auto head = static_cast<std::uint16_t>(static_cast<unsigned>(dtype) | rank << 8U);
+    const std::uint64_t whole = dims.size();
+    if (rank == rank_many && !to.put(&whole, sizeof whole)) [[unlikely]]
+      return false;
+    return to.put(head, dims);
+  }
+  [[nodiscard]] static bool is_large(const ArrayType& type) noexcept {
+    return type.num_bytes().value_or(0) >= large_bytes;
+  }
+  [[nodiscard]] bool put(const void* from, std::size_t count) {
     if (size_ + count <= sizeof few_ && many_.empty()) [[likely]] {
       std::memcpy(few_ + size_, from, count);
     } else {
@@ -84,34 +130,15 @@ class ExecutorKey {
       many_.append(static_cast<const char*>(from), count);
     }
     size_ += count;
+    return true;
   }
-  void add(const ArrayType& type) { add(type.dtype, type.dims); }
-  void add(DType dtype, std::span<const std::int64_t> dims) {
-    constexpr std::size_t rank_many = 255;
-    const std::size_t rank = std::min(dims.size(), rank_many);
-    const auto head = static_cast<std::uint16_t>(static_cast<unsigned>(dtype) | rank << 8U);
-    const std::size_t bytes = sizeof head + rank * sizeof(std::int64_t);
-    // Usual types, in one step. The key stays short, as the hash takes twice as long for more than
-    // 240 bytes in total.
-    if (size_ + bytes <= sizeof few_ && rank < rank_many && many_.empty()) [[likely]] {
-      char* to = few_ + size_;
-      std::memcpy(to, &head, sizeof head);
-      to += sizeof head;
-      for (const std::int64_t extent : dims) {
-        std::memcpy(to, &extent, sizeof extent);
-        to += sizeof extent;
-      }
-      size_ += bytes;
-      return;
-    }
-    put(&head, sizeof head);
-    if (const std::uint64_t whole = dims.size(); rank == rank_many) put(&whole, sizeof whole);
-    for (const std::int64_t extent : dims) put(&extent, sizeof extent);
+
+  [[nodiscard]] bool put(std::uint16_t head, std::span<const std::int64_t> dims) {
+    return put(&head, sizeof head) && put(dims.data(), dims.size_bytes());
   }
 
   char few_[512];  // NOLINT: the first size_ bytes are set
   std::size_t size_ = 0;
-  bool is_in_place_ = false;
   std::string many_;  // replaces few_ for longer keys
 };
 

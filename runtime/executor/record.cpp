@@ -12,6 +12,7 @@
 #include "runtime/memory/buffer_state.hpp"
 #include "scheduler/device/timeline.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
+#include "scheduler/threads/thread_number.hpp"
 
 namespace heddle::rt {
 namespace {
@@ -28,12 +29,17 @@ void lose_updated(const CompiledGraph& graph) noexcept {
   }
 }
 
+/// True: the calls are one kernel each, which needs little of a stack and does not wait.
+bool is_short(const Site& site) noexcept {
+  return site.loaded.single && site.loaded.single->fits_any_stack;
+}
+
 void construct_small(void* to, void* from) noexcept {
   ::new (to) SmallCall(*static_cast<const SmallCall*>(from));
 }
 void destroy_small(void* callable) noexcept {
   Site& site = *static_cast<SmallCall*>(callable)->site;
-  if (site.launches.end()) delete &site;
+  if (site.launches.end(sched::thread_number())) delete &site;
 }
 bool run_small(void* callable, Status& failure) {
   const auto& call = *static_cast<const SmallCall*>(callable);
@@ -58,7 +64,7 @@ const sched::TaskOps& SmallCall::ops(const Site& site) noexcept {
   static constexpr sched::TaskOps any{&construct_small, &run_small, &destroy_small};
   static constexpr sched::TaskOps short_one{&construct_small, &run_small, &destroy_small,
                                             nullptr,          nullptr,    true};
-  return site.loaded.single->fits_any_stack ? short_one : any;
+  return is_short(site) ? short_one : any;
 }
 
 CallRecord::CallRecord(Site& site) : site_(site) {
@@ -112,7 +118,7 @@ void CallRecord::retire(std::shared_ptr<Execution> /*execution*/) noexcept {
   leaves_values_ = false;
   Site& site = site_;
   site.spares.give(*this);  // the record may go with the site
-  if (site.launches.end()) delete &site;
+  if (site.launches.end(sched::thread_number())) delete &site;
 }
 
 bool CallRecord::run_plain_task(void* callable, Status& failure) {
@@ -130,10 +136,14 @@ void CallRecord::destroy_plain_task(void* callable) noexcept {
   (*static_cast<CallRecord**>(callable))->retire(nullptr);
 }
 
-constexpr sched::TaskOps CallRecord::plain_ops{[](void* to, void* from) noexcept {
-                                                 *static_cast<CallRecord**>(to) =
-                                                     static_cast<CallRecord*>(from);
-                                               },
-                                               &run_plain_task, &destroy_plain_task};
+const sched::TaskOps& CallRecord::ops(const Site& site) noexcept {
+  constexpr auto construct = [](void* to, void* from) noexcept {
+    *static_cast<CallRecord**>(to) = static_cast<CallRecord*>(from);
+  };
+  static constexpr sched::TaskOps any{construct, &run_plain_task, &destroy_plain_task};
+  static constexpr sched::TaskOps short_one{construct, &run_plain_task, &destroy_plain_task,
+                                            nullptr,   nullptr,         true};
+  return is_short(site) ? short_one : any;
+}
 
 }  // namespace heddle::rt

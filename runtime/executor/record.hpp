@@ -49,7 +49,7 @@ class CallRecord final : public Operation {
 
   /// The queue's operations on a record. The task is a CallRecord*; the record is filled in, and
   /// held by accepted().
-  static const sched::TaskOps plain_ops;
+  [[nodiscard]] static const sched::TaskOps& ops(const Site& site) noexcept;
   Status run(Execution& execution) override;
   Status ended(Execution& execution, Status status) noexcept override;
   void pass_over(Execution& execution) noexcept override;

@@ -1,6 +1,7 @@
 // See runtime/executor/result_cells.hpp.
 #include "runtime/executor/result_cells.hpp"
 
+#include <mutex>
 #include <utility>
 
 #include "jit/system/inside.hpp"
@@ -12,15 +13,6 @@ namespace {
 
 struct EndBuffer {
   void operator()(BufferState* buffer) const noexcept { buffer->end(); }
-};
-/// Drops the device, as a task may keep the memory, and with the memory the cell: a task must never
-/// hold the device that runs the task.
-struct EndArray {
-  void operator()(ArrayState* array) const noexcept {
-    Inside::rebind(array->view, std::shared_ptr<BufferState>());
-    array->device = Inside::make<Device>(std::shared_ptr<DeviceState>());
-    array->event = Event();
-  }
 };
 
 }  // namespace
@@ -36,8 +28,10 @@ std::shared_ptr<ArrayState> ResultCell::begin(const Device& device, const ArrayT
   const Execution& execution = *Inside::of(device)->execution;
   // relaxed: no other thread has a part yet.
   left_.store(parts, std::memory_order_relaxed);
-  auto memory = std::allocate_shared<const Memory>(Allocator<Memory>(*this, 0), execution.memory,
-                                                   std::move(block), bytes);
+  auto memory = std::allocate_shared<const Memory>(
+      Allocator<Memory>(*this, memory_part),
+      std::shared_ptr<dev::MemoryCache>(std::shared_ptr<void>(), of_.memory_.get()),  // of the pool
+      std::move(block), bytes);
   std::size_t begun = 1;
   try {
     make_buffer(execution);
@@ -45,7 +39,7 @@ std::shared_ptr<ArrayState> ResultCell::begin(const Device& device, const ArrayT
     return begin_handles(device, type, begun);
   } catch (...) {
     if (buffer_) buffer_->hazards().clear();
-    for (; begun < parts; ++begun) end_part();
+    for (; begun < parts; ++begun) end_part(begun);
     throw;
   }
 }
@@ -60,7 +54,7 @@ std::shared_ptr<ArrayState> ResultCell::begin_promised(const Device& device, con
     buffer_->begin_promised(std::move(giver));
     return begin_handles(device, type, begun);
   } catch (...) {
-    for (; begun < parts; ++begun) end_part();
+    for (; begun < parts; ++begun) end_part(begun);
     throw;
   }
 }
@@ -68,7 +62,7 @@ std::shared_ptr<ArrayState> ResultCell::begin_promised(const Device& device, con
 /// Starts two of the parts: the buffer and the array.
 std::shared_ptr<ArrayState> ResultCell::begin_handles(const Device& device, const ArrayType& type,
                                                       std::size_t& begun) {
-  std::shared_ptr<BufferState> buffer(&*buffer_, EndBuffer(), Allocator<char>(*this, 1));
+  std::shared_ptr<BufferState> buffer(&*buffer_, EndBuffer(), Allocator<char>(*this, buffer_part));
   begun = 2;
   if (!array_) {
     array_.emplace(
@@ -77,25 +71,48 @@ std::shared_ptr<ArrayState> ResultCell::begin_handles(const Device& device, cons
     array_->device = device;
     Inside::rebind(array_->view, std::move(buffer));
   }
-  return {&*array_, EndArray(), Allocator<char>(*this, 2)};
+  return {&*array_, EndArray{this}, Allocator<char>(*this, array_part)};
 }
 
-void ResultCell::end_part() noexcept {
+/// Drops the device, as a task may keep the memory, and with the memory the cell: a task must never
+/// hold the device that runs the task.
+void ResultCell::end_array() noexcept {
+  // relaxed, twice: pairs with the load in end_part(), which looks for its own thread's number.
+  ends_array_.store(sched::thread_number(), std::memory_order_relaxed);
+  Inside::rebind(array_->view, std::shared_ptr<BufferState>());
+  ends_array_.store(sched::no_thread_number, std::memory_order_relaxed);
+  array_->device = Inside::make<Device>(std::shared_ptr<DeviceState>());
+}
+
+void ResultCell::end_part(std::size_t part) noexcept {
+  if (part != array_part) {
+    // relaxed: only the calling thread writes its number.
+    const std::uint64_t ends_array = ends_array_.load(std::memory_order_relaxed);
+    if (ends_array != sched::no_thread_number && ends_array == sched::known_thread_number()) {
+      ++ended_with_array_;
+      return;
+    }
+  }
+  const std::uint32_t ended = part == array_part ? 1 + std::exchange(ended_with_array_, 0) : 1;
   // acq_rel: pairs with itself: uses of the parts come before the reuse of the cell. acquire: pairs
-  // with that release, where the caller has the last part.
-  if (left_.load(std::memory_order_acquire) != 1 &&
-      left_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+  // with that release, where the caller has the last parts.
+  if (left_.load(std::memory_order_acquire) != ended &&
+      left_.fetch_sub(ended, std::memory_order_acq_rel) != ended)
     return;
-  ResultCells& cells = of_;
-  cells.given_.push(*this);  // the cell may go with the pool
-  if (cells.cells_.end()) delete &cells;
+  of_.give(*this);
 }
 
 void ResultCells::LetGo::operator()(ResultCells* cells) const noexcept {
+  {
+    const std::lock_guard lock(cells->mutex_);
+    cells->is_over_ = true;
+  }
   if (cells->cells_.let_go()) delete cells;
 }
 
 ResultCell& ResultCells::take() {
+  const std::lock_guard lock(mutex_);
+  mutex_.claim();
   if (ours_ == nullptr) ours_ = given_.take_all();
   ResultCell* const cell = ours_ != nullptr ? ours_ : new ResultCell(*this);
   if (ours_ != nullptr) ours_ = cell->next;
@@ -103,10 +120,19 @@ ResultCell& ResultCells::take() {
   return *cell;
 }
 
-void ResultCells::put_back(ResultCell& cell) noexcept {
-  cell.next = ours_;
-  ours_ = &cell;
-  static_cast<void>(cells_.end());  // never the last, as the pool's owner calls
+/// The thread that takes the cells keeps them without a locked access.
+void ResultCells::give(ResultCell& cell) noexcept {
+  if (mutex_.try_lock_alone()) {
+    const std::lock_guard lock(mutex_, std::adopt_lock);
+    if (!is_over_) {
+      cell.next = ours_;
+      ours_ = &cell;
+      cells_.take_back();
+      return;
+    }
+  }
+  given_.push(cell);
+  if (cells_.end(sched::thread_number())) delete this;
 }
 
 ResultCells::~ResultCells() {

@@ -6,8 +6,7 @@
 //   takes a spare cell ----->  array, buffer, memory: three parts -> destroyed on any thread
 //   spare again        <-----  the last part is destroyed
 //
-// A cell outlives its pool while a part is alive. Any thread; taking a cell: with the ledger (the
-// device lock) held.
+// A pool lives until its owner has let go and no cell has a part alive. Any thread.
 #pragma once
 
 #include <atomic>
@@ -15,12 +14,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "runtime/device/allocation.hpp"
 #include "runtime/memory/array_state.hpp"
 #include "runtime/memory/buffer_state.hpp"
 #include "scheduler/protocol/inbox.hpp"
 #include "scheduler/protocol/split_count.hpp"
+#include "scheduler/threads/biased_mutex.hpp"
 
 namespace heddle::rt {
 
@@ -45,7 +46,7 @@ class ResultCell {
       static_cast<void>(count);  // always one
       return reinterpret_cast<T*>(cell->rooms_[part].bytes);
     }
-    void deallocate(T* /*at*/, std::size_t /*count*/) const noexcept { cell->end_part(); }
+    void deallocate(T* /*at*/, std::size_t /*count*/) const noexcept { cell->end_part(part); }
     template <class U>
     friend bool operator==(const Allocator& a, const Allocator<U>& b) noexcept {
       return a.cell == b.cell && a.part == b.part;
@@ -66,19 +67,29 @@ class ResultCell {
 
  private:
   friend class ResultCells;
-  static constexpr std::size_t parts = 3;
+  enum Part : std::size_t { memory_part, buffer_part, array_part, parts };
   static constexpr std::size_t room_bytes = 192;
   struct Room {
     alignas(std::max_align_t) std::byte bytes[room_bytes];
   };
 
-  void end_part() noexcept;
+  struct EndArray {
+    ResultCell* cell;
+    void operator()(ArrayState* /*array*/) const noexcept { cell->end_array(); }
+  };
+
+  void end_array() noexcept;
+  void end_part(std::size_t part) noexcept;
   void make_buffer(const Execution& execution);
   std::shared_ptr<ArrayState> begin_handles(const Device& device, const ArrayType& type,
                                             std::size_t& begun);
 
   ResultCells& of_;
   std::atomic<std::uint32_t> left_{0};  // live parts
+  // The number of the thread that drops the array's buffer: parts that end meanwhile on that thread
+  // are counted when the array's part ends.
+  std::atomic<std::uint64_t> ends_array_{sched::no_thread_number};
+  std::uint32_t ended_with_array_ = 0;  // used by that thread
   std::optional<ArrayState> array_;
   std::optional<BufferState> buffer_;
   Room rooms_[parts];
@@ -87,7 +98,8 @@ class ResultCell {
 /// The pool of one result on a device: the spare cells.
 class ResultCells {
  public:
-  ResultCells() = default;
+  explicit ResultCells(std::shared_ptr<dev::MemoryCache> memory) noexcept
+      : memory_(std::move(memory)) {}
   ResultCells(const ResultCells&) = delete;
   ResultCells& operator=(const ResultCells&) = delete;
 
@@ -95,18 +107,22 @@ class ResultCells {
     void operator()(ResultCells* cells) const noexcept;
   };
 
-  /// A spare cell, or a new cell. Under the ledger of the device. Throws std::bad_alloc.
+  /// A spare cell, or a new cell. Throws std::bad_alloc.
   [[nodiscard]] ResultCell& take();
-  /// Returns a taken cell whose parts did not start. Under the ledger.
-  void put_back(ResultCell& cell) noexcept;
+  /// Returns a taken cell without live parts. The pool may be destroyed.
+  void give(ResultCell& cell) noexcept;
 
  private:
   friend class ResultCell;
   ~ResultCells();
 
+  const std::shared_ptr<dev::MemoryCache> memory_;  // for the memory of every cell
+  sched::BiasedMutex mutex_;                        // guards the members up to cells_
+  ResultCell* ours_ = nullptr;
+  bool is_over_ = false;       // the owner has let go
+  sched::SplitCount<> cells_;  // counts taken cells; begin() is called under the lock
+  // cells given back by threads without the bias of the lock
   sched::Inbox<ResultCell> given_;
-  ResultCell* ours_ = nullptr;  // taken out of `given_`
-  sched::SplitCount<> cells_;   // counts cells with live parts
 };
 
 }  // namespace heddle::rt

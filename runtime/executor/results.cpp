@@ -23,29 +23,17 @@ CallResults::CallResults(const CallTarget& target, const CallArguments& argument
     throw_if_failed(whole(*execution.ledger));
     if (way == LaunchWay::slot || way == LaunchWay::record) execution.ledger->claim();
     if (way != LaunchWay::slot) record_ = CallRecord::make(site_);
-    cells_.reserve(site_.cells.size());
-    for (const auto& cells : site_.cells) cells_.push_back(&cells->take());
   }
-  takers_.resize(donation.size());
-  for (std::size_t r = 0; r < cells_.size(); ++r) {
-    const CompiledGraph::Result& result = target.graph().results[r];
-    const std::uint32_t gift = donation.gift_to(r);
-    std::shared_ptr<ArrayState> state;
-    if (gift != Donation::no_gift) {
-      const std::size_t giver = donation.gifts()[gift].parameter;
-      state = begin_cell(r).begin_promised(target.device, result.type,
-                                           Inside::of(arguments.view(giver).buffer()));
-      takers_[gift].buffer = Inside::of(state->view.buffer()).get();
-    } else if (!result.zeros && way != LaunchWay::recording) {
-      dev::BlockRef block = allocate_block(execution, result.bytes, result.holder);
-      state = begin_cell(r).begin(target.device, result.type, std::move(block), result.bytes);
-    } else {
-      auto buffer = allocate_zeros(*Inside::of(target.device), result.bytes, result.holder.second);
-      state = std::make_shared<ArrayState>(
-          ArrayState{target.device,
-                     BufferView(Inside::make<Buffer>(std::move(buffer)), result.type), Event()});
-    }
-    states_.push_back(state.get());
+  for (const auto& cells : site_.cells) {
+    OneResult& added = results_.emplace_back();
+    added = {nullptr, nullptr};
+    added.cell = &cells->take();
+  }
+  if (donation.size() > 0) takers_.resize(donation.size());
+  arrays_.reserve(size());
+  for (std::size_t r = 0; r < size(); ++r) {
+    std::shared_ptr<ArrayState> state = begin(target, arguments, donation, way, r);
+    results_[r].array = state.get();
     arrays_.push_back(Inside::make<executors::Result>(std::move(state)));
   }
   for (std::size_t g = 0; g < takers_.size(); ++g) {
@@ -57,16 +45,34 @@ CallResults::CallResults(const CallTarget& target, const CallArguments& argument
   }
 }
 
-ResultCell& CallResults::begin_cell(std::size_t result) noexcept {
-  ++num_begun_;
-  return *std::exchange(cells_[result], nullptr);
+std::shared_ptr<ArrayState> CallResults::begin(const CallTarget& target,
+                                               const CallArguments& arguments,
+                                               const Donation& donation, LaunchWay way,
+                                               std::size_t result) {
+  const Execution& execution = target.execution();
+  const CompiledGraph::Result& wanted = target.graph().results[result];
+  ResultCell*& cell = results_[result].cell;
+  if (const std::uint32_t gift = donation.gift_to(result); gift != Donation::no_gift) {
+    const std::size_t giver = donation.gifts()[gift].parameter;
+    auto state = std::exchange(cell, nullptr)
+                     ->begin_promised(target.device, wanted.type,
+                                      Inside::of(arguments.view(giver).buffer()));
+    takers_[gift].buffer = Inside::of(state->view.buffer()).get();
+    return state;
+  }
+  if (!wanted.zeros && way != LaunchWay::recording) {
+    dev::BlockRef block = allocate_block(execution, wanted.bytes, wanted.holder);
+    return std::exchange(cell, nullptr)
+        ->begin(target.device, wanted.type, std::move(block), wanted.bytes);
+  }
+  auto buffer = allocate_zeros(*Inside::of(target.device), wanted.bytes, wanted.holder.second);
+  return std::make_shared<ArrayState>(ArrayState{
+      target.device, BufferView(Inside::make<Buffer>(std::move(buffer)), wanted.type), Event()});
 }
 
 CallResults::~CallResults() {
-  if (num_begun_ == cells_.size()) return;
-  const std::lock_guard lock(*site_.execution->ledger);
-  for (std::size_t r = 0; r < cells_.size(); ++r) {
-    if (cells_[r] != nullptr) site_.cells[r]->put_back(*cells_[r]);
+  for (std::size_t r = 0; r < size(); ++r) {
+    if (results_[r].cell != nullptr) site_.cells[r]->give(*results_[r].cell);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "heddle/executor.hpp"
+#include "heddle/few.hpp"
 #include "runtime/executor/donation.hpp"
 #include "runtime/executor/record.hpp"
 #include "runtime/memory/array_state.hpp"
@@ -37,15 +38,17 @@ class CallResults {
 
   /// In the order of CompiledGraph::results.
   [[nodiscard]] std::span<executors::Result> arrays() noexcept { return {arrays_.data(), size()}; }
-  [[nodiscard]] std::size_t size() const noexcept { return states_.size(); }
-  [[nodiscard]] const BufferView& view(std::size_t r) const noexcept { return states_[r]->view; }
+  [[nodiscard]] std::size_t size() const noexcept { return results_.size(); }
+  [[nodiscard]] const BufferView& view(std::size_t r) const noexcept {
+    return results_[r].array->view;
+  }
   /// The buffer to which the memory of a gift goes.
   [[nodiscard]] BufferState& taker(std::size_t gift) const noexcept {
     return *takers_[gift].buffer;
   }
   /// Names the task that fills the results. Called while all of their arrays are alive.
   void set_event(const Event& event) noexcept {
-    for (ArrayState* const state : states_) state->event = event;
+    for (const OneResult& each : results_) each.array->event = event;
   }
   [[nodiscard]] std::unique_ptr<CallRecord> take_record() noexcept { return std::move(record_); }
 
@@ -54,14 +57,19 @@ class CallResults {
     BufferState* buffer;
     std::shared_ptr<BufferState> nobody{};  ///< the buffer, where no result takes the memory
   };
+  struct OneResult {
+    ResultCell* cell;   ///< taken, and not begun yet, or null
+    ArrayState* array;  ///< once begun
+  };
   explicit CallResults(Site& site) noexcept : site_(site) {}
-  [[nodiscard]] ResultCell& begin_cell(std::size_t result) noexcept;
+  [[nodiscard]] std::shared_ptr<ArrayState> begin(const CallTarget& target,
+                                                  const CallArguments& arguments,
+                                                  const Donation& donation, LaunchWay way,
+                                                  std::size_t result);
 
   Site& site_;
   std::unique_ptr<CallRecord> record_;
-  boost::container::small_vector<ResultCell*, 4> cells_;  // taken cells of the results
-  std::size_t num_begun_ = 0;                             // cells that have begun
-  boost::container::small_vector<ArrayState*, 4> states_;
+  executors::Few<OneResult, 4> results_;
   boost::container::small_vector<executors::Result, 4> arrays_;
   boost::container::small_vector<Taker, 2> takers_;  // of each gift
 };

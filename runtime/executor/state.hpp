@@ -19,7 +19,6 @@
 
 namespace heddle::rt {
 
-class ExecutorKey;
 class RecordingState;
 
 [[nodiscard]] bool is_default(const NodeLogger& logger) noexcept;
@@ -97,7 +96,8 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
                       const jit::CompileLimits& limits);
   Entry& make_ahead(const Wanted& wanted, const executors::Maker& maker,
                     const jit::CompileLimits& limits);
-  [[nodiscard]] Entry* find(ExecutorKey& key) const noexcept;
+  [[nodiscard]] Entry* find(const executors::Arguments& arguments,
+                            const BackendState& backend) const;
   [[nodiscard]] std::shared_ptr<Entry> make_entry(const Wanted& wanted, std::size_t number,
                                                   const executors::Maker& maker,
                                                   const jit::CompileLimits& limits);

@@ -17,24 +17,29 @@ namespace heddle::rt {
 
 Memory::~Memory() {
   if (gone_ || !block_) return;
-  std::erase_if(block_->last_uses,
-                [](const Event& use) { return sched::Timeline::has_ended(use); });
-  cache_->release(block_);
+  if (!has_last_uses_) {
+    std::erase_if(block_->last_uses,
+                  [](const Event& use) { return sched::Timeline::has_ended(use); });
+  }
+  cache_->release(std::move(block_));
 }
 
 std::span<const Event> Memory::former_uses() const noexcept {
   return block_ ? std::span<const Event>(block_->last_uses) : std::span<const Event>();
 }
 
-void Memory::let_go(const Hazards& uses) const noexcept {
-  gone_ = true;
+void Memory::let_go(const Hazards& uses, bool alone) const noexcept {
   if (!block_) return;
   block_->last_uses.clear();
   try {
-    uses.add_under_way(block_->last_uses, cache_->timeline());
+    uses.add_under_way(block_->last_uses, cache_->ends_at_once() ? 0 : cache_->timeline());
   } catch (const std::bad_alloc&) {
+    gone_ = true;
     return cache_->forget(block_);
   }
+  has_last_uses_ = true;
+  if (alone) return;
+  gone_ = true;
   cache_->release(block_);
 }
 
@@ -74,7 +79,7 @@ void BufferState::begin_promised(std::shared_ptr<const BufferState> giver) noexc
 }
 
 void BufferState::end() noexcept {
-  if (memory && !ledger->is_inherited()) memory->let_go(hazards_);
+  if (memory && !ledger->is_inherited()) memory->let_go(hazards_, memory.use_count() == 1);
   memory = nullptr;
   hazards_.clear();
   loans.clear();

@@ -51,6 +51,10 @@ class Memory {
   [[nodiscard]] std::span<const Event> former_uses() const noexcept;
   /// Timeline of the device of the memory; 0: borrowed memory.
   [[nodiscard]] std::uint64_t timeline() const noexcept { return cache_ ? cache_->timeline() : 0; }
+  /// True if the block is one of this cache's: a virtual device has one cache.
+  [[nodiscard]] bool is_of(const dev::MemoryCache& cache) const noexcept {
+    return cache_.get() == &cache;
+  }
   /// Called for a task that uses the memory without holding a reference. Under the ledger of its
   /// device.
   void be_bare() const noexcept {
@@ -66,13 +70,15 @@ class Memory {
     return block_ && block_->bare.load(std::memory_order_relaxed);
   }
   /// Releases the block; `uses` become its last uses, which the next owner's uses wait for. Called
-  /// once, by the last owner able to add uses.
-  void let_go(const Hazards& uses) const noexcept;
+  /// once, by the last owner able to add uses. `alone`: the caller drops the only reference next,
+  /// and the destructor releases the block.
+  void let_go(const Hazards& uses, bool alone) const noexcept;
 
  private:
   const std::shared_ptr<dev::MemoryCache> cache_{};  // null: borrowed
-  const dev::BlockRef block_{};
-  mutable bool gone_ = false;
+  dev::BlockRef block_{};                            // constant until the destructor
+  mutable bool has_last_uses_ = false;               // let_go() was called
+  mutable bool gone_ = false;                        // the cache has the block
 };
 
 /// The state behind Buffer: a right to memory, ended by donation, and the uses of the memory that

@@ -125,21 +125,6 @@ Hazards::Like Hazards::look_plainly(const Next& next, std::size_t parts) noexcep
   return mine;
 }
 
-/// A replaced record's values become required again, even after an overwrite by another use.
-void Hazards::note_plainly(Record* like, const Event& event, const Next& next,
-                           bool alone) noexcept {
-  if (like == nullptr) {
-    records_.push_back(
-        {event, next.range, next.disturbances, writes(next.use), false, true, alone});
-    return;
-  }
-  sched::Timeline::advance(like->event, event);
-  like->disturbances = next.disturbances;
-  like->former = false;
-  like->heeded = true;
-  like->alone = alone;
-}
-
 /// From `event` on, earlier values of the range are not required. make_room() has reserved two more
 /// records for each record present at order().
 void Hazards::renew(const Range& range, const Event& event) noexcept {
@@ -170,8 +155,7 @@ void Hazards::note(const Event& event, const Next& next, bool alone) noexcept {
     const bool mine = alike && before.event.device_id() == next.timeline;
     return mine && (writing || !before.writes) && next.range.covers(before.range);
   });
-  // order() reserved room
-  records_.push_back({event, next.range, next.disturbances, writing, false, true, alone});
+  add(event, next, alone);  // order() reserved room
 }
 
 void Hazards::begin_after(std::span<const Event> uses, Range range, std::uint64_t own) {

@@ -12,6 +12,7 @@
 
 #include "heddle/event.hpp"
 #include "runtime/memory/range.hpp"
+#include "scheduler/device/timeline.hpp"
 
 namespace heddle::sched {
 struct TaskNote;
@@ -98,8 +99,16 @@ class Hazards {
     }
     return look_plainly(next, parts);
   }
-  /// In place of note(), after plain(). `like`: the result of plain().
-  void note_plainly(Record* like, const Event& event, const Next& next, bool alone) noexcept;
+  /// In place of note(), after plain(). `like`: the result of plain(). A replaced record's values
+  /// become required again, even after an overwrite by another use.
+  void note_plainly(Record* like, const Event& event, const Next& next, bool alone) noexcept {
+    if (like == nullptr) return add(event, next, alone);
+    sched::Timeline::advance(like->event, event);
+    like->disturbances = next.disturbances;
+    like->former = false;
+    like->heeded = true;
+    like->alone = alone;
+  }
   /// Records the accepted use, now the last on its timeline.
   void note(const Event& event, const Next& next, bool alone) noexcept;
   /// Records the uses of the bytes' previous owner, which later uses wait for at any sync. Uses
@@ -133,6 +142,11 @@ class Hazards {
   [[nodiscard]] static bool is_superseded(const Record& record, const Next& next) noexcept;
   [[nodiscard]] Like look_plainly(const Next& next, std::size_t parts) noexcept;
   void make_room(std::size_t uses);
+  /// There is room for the record.
+  void add(const Event& event, const Next& next, bool alone) noexcept {
+    records_.emplace_back(event, next.range, next.disturbances, writes(next.use), false, true,
+                          alone);
+  }
   void renew(const Range& range, const Event& event) noexcept;
 
   std::vector<Record> records_;

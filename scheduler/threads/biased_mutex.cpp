@@ -3,8 +3,7 @@
 
 namespace heddle::sched {
 
-void BiasedMutex::lock() noexcept {
-  if (try_lock_alone()) return;
+void BiasedMutex::lock_with_others() noexcept {
   // A thread that does not exist in the child may have been inside.
   if (is_inherited()) return lock_in_child();
   mutex_.lock();
@@ -20,10 +19,6 @@ void BiasedMutex::lock_in_child() noexcept {
   torn_ = is_torn() || (!is_child && by_ == By::of_children);
   bias_.leave();
   by_ = is_child ? By::of_children : By::bias;
-}
-
-void BiasedMutex::claim() noexcept {
-  if (by_ == By::mutex) static_cast<void>(bias_.claim(thread_number()));
 }
 
 }  // namespace heddle::sched

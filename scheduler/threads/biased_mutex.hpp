@@ -16,7 +16,9 @@ namespace heddle::sched {
 /// may be torn; in a child of that child the lock has no effect.
 class BiasedMutex {
  public:
-  void lock() noexcept;
+  void lock() noexcept {
+    if (!try_lock_alone()) lock_with_others();
+  }
   /// Locks if the calling thread owns the bias.
   [[nodiscard]] bool try_lock_alone() noexcept { return bias_.enter(known_thread_number()); }
   void unlock() noexcept {
@@ -27,7 +29,9 @@ class BiasedMutex {
   }
   /// Called with the lock held: the calling thread will lock it often. The first caller gets the
   /// bias.
-  void claim() noexcept;
+  void claim() noexcept {
+    if (by_ == By::mutex) static_cast<void>(bias_.claim(thread_number()));
+  }
   /// True in a forked child if another thread was inside the lock at the fork; the guarded data may
   /// then be half written.
   [[nodiscard]] bool is_torn() const noexcept {
@@ -37,6 +41,7 @@ class BiasedMutex {
   [[nodiscard]] bool is_inherited() const noexcept { return fork_generation_ != fork_generation(); }
 
  private:
+  void lock_with_others() noexcept;
   void lock_in_child() noexcept;
 
   Bias<> bias_;

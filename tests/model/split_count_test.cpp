@@ -27,6 +27,8 @@ struct UsesAgainstLetGo : rl::test_suite<UsesAgainstLetGo, 3> {
       for (unsigned k = 1; k < threads; ++k) {
         used[owner]($) = k;
         uses.begin();
+        uses.begin();
+        uses.take_back();
         begun[k].raise();
       }
       // after the last use that the owner begins
@@ -35,7 +37,7 @@ struct UsesAgainstLetGo : rl::test_suite<UsesAgainstLetGo, 3> {
     } else {
       begun[thread].wait();
       used[thread]($) = 1;
-      last = uses.end();
+      last = uses.end(thread);
     }
     if (last) destroy();
   }

@@ -7,26 +7,28 @@
 namespace heddle::model {
 namespace {
 
-// Two visits share a place, and a third visit has the other place; two of the visits come before or
-// after the removal.
+// A thread with a part of its place to itself visits twice, and the second visit ends on another
+// thread, so to speak; a second thread shares the place. Visits come before or after the removal.
 struct RemovalAgainstVisits : rl::test_suite<RemovalAgainstVisits, 3> {
+  using Visits = sched::Visits<Env<>, 2>;
   static constexpr unsigned remover = 0;
-  sched::Visits<Env<>, 2> visits;
+  Visits visits;
   Atomic<unsigned> found;   // 1: visitors find the object
   rl::var<unsigned> thing;  // 0 once destroyed
 
   void before() {
     found.store(1, std::memory_order_relaxed);
     thing($) = 1;
+    visits.leave(1, visits.enter(1));  // the first thread of the place
   }
   void thread(unsigned thread) {
     if (thread != remover) {
-      visit(thread);
-      if (thread == 1) visit(2);  // a place that another thread may use too
+      visit(thread == 1 ? 1 : 3, false);  // the same place
+      if (thread == 1) visit(1, true);
       return;
     }
     if (!omitted(Omission::order)) found.store(0, std::memory_order_seq_cst);
-    typename sched::Visits<Env<>, 2>::Seen seen;
+    Visits::Seen seen;
     // The remover looks repeatedly; here, at most three times.
     bool passed = omitted(Omission::recheck);
     for (int looks = 0; looks < 3 && !passed; ++looks) passed = visits.pass(seen);
@@ -34,12 +36,13 @@ struct RemovalAgainstVisits : rl::test_suite<RemovalAgainstVisits, 3> {
     if (omitted(Omission::order)) found.store(0, std::memory_order_seq_cst);
     thing($) = 0;
   }
-  void visit(unsigned place) {
-    visits.enter(place);
+  void visit(unsigned number, bool moves) {
+    const Visits::By by = visits.enter(number);
+    RL_ASSERT((by == Visits::By::own) == (number == 1));
     if (found.load(std::memory_order_seq_cst) != 0) RL_ASSERT(thing($) == 1);
-    visits.leave(place);
+    visits.leave(number, moves ? Visits::By::shared : by);
   }
-  void after() { RL_ASSERT(visits.total() == 3); }
+  void after() { RL_ASSERT(visits.total() == 4); }
 };
 
 TEST(VisitsModelTest, RemovalAgainstVisits) {
