@@ -134,7 +134,7 @@ class ExecutorKey {
   }
 
   [[nodiscard]] bool put(std::uint16_t head, std::span<const std::int64_t> dims) {
-    return put(&head, sizeof head) && put(dims.data(), dims.size_bytes());
+    return put(&head, sizeof head) && (dims.empty() || put(dims.data(), dims.size_bytes()));
   }
 
   char few_[512];  // NOLINT: the first size_ bytes are set

@@ -189,6 +189,16 @@ TEST_P(ExecutorGivingTest, ResultsAreNoAliases) {
   EXPECT_THAT(c.values<float>(), ElementsAre(5));
 }
 
+// A result takes the memory of a value of the host, which only the call has as an array
+TEST_P(ExecutorGivingTest, ResultsTakeTheMemoryOfValuesOfTheHost) {
+  const Executor<Node (*)(const Node&)> twice(device, [](const Node& x) { return x + x; });
+  const std::vector<float> values(1000, 1);
+  throw_if_failed(twice(values).wait());
+  const std::uint64_t one = device.statistics().bytes_in_use + sizeof(float) * values.size();
+  EXPECT_EQ(twice(values).values<float>(), std::vector<float>(1000, 2));
+  EXPECT_EQ(device.statistics().bytes_peak, one);
+}
+
 // Options donate arguments by number, with every leaf
 TEST_P(ExecutorGivingTest, OptionsDonate) {
   const auto step = [](const std::vector<Node>& state, Node x) {
