@@ -306,8 +306,10 @@ class RowReduction {
       const VarId q = in_.fresh.var();
       const ValuePtr low = make_local(row, type_, {affine_var(q)});
       const ValuePtr high = make_local(row, type_, {affine_add(affine_var(q), Affine{half, {}})});
+      // Half a vector is still joined as one; fewer lanes are as fast one by one.
+      const bool is_vector = half == width_ / 2 && half > 1;
       body.push_back(make_loop(q, 0, half, {make_assign(row, join(low, high), {affine_var(q)})},
-                               LoopMark::unroll));
+                               is_vector ? LoopMark::lanes : LoopMark::unroll));
     }
     const ValuePtr all = make_local(row, type_, {Affine{}});
     body.push_back(make_assign(r_.declare->local, join(make_local(r_.declare->local, type_), all)));
