@@ -1,10 +1,14 @@
 // See emit/cuda_dialect.hpp.
 #include "jit/emit/cuda_dialect.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 
 #include "heddle/kernel.h"
+#include "jit/loop/rewrite.hpp"
 #include "jit/value/int128.hpp"
 
 namespace heddle::jit {
@@ -38,6 +42,52 @@ void CudaDialect::begin_kernel(const KernelSource& kernel) {
       const std::string_view type = storage_type(loop_.buffers[k].type.dtype);
       line("{0}* const t{1} = ({0}*){2:#x}ull;", type, k, *address);
     }
+  }
+  declare_aligned();
+}
+
+void CudaDialect::declare_aligned() {
+  std::set<BufferId> buffers;
+  walk(loop_.body, [&](const Stmt& stmt) {
+    if (stmt.kind != StmtKind::loop || stmt.mark != LoopMark::lanes) return;
+    const auto no_blocks = [](LocalId) -> const ArrayType* { return nullptr; };
+    for (const WideAccess& access : wide_accesses(loop_.buffers, stmt, no_blocks))
+      buffers.insert(access.id);
+  });
+  if (buffers.empty()) return;
+  std::vector<std::string> addresses;
+  for (const BufferId buffer : buffers) addresses.push_back(fmt::format("(u64)t{}", buffer));
+  line("const bool aligned = (({}) & {}) == 0;", fmt::join(addresses, " | "), wide_bytes_max - 1);
+}
+
+std::string CudaDialect::wide_type(const WideAccess& access, std::int64_t count) {
+  const std::string_view element = storage_type(access.type);
+  const auto bytes = count * static_cast<std::int64_t>(size_of(access.type));
+  wide_.insert(fmt::format("WIDE({}, {}, {})\n", element, count, bytes));
+  return fmt::format("{}x{}", element, count);
+}
+
+// Pieces are counted, not elements: NVRTC makes a single access only where it sees the alignment.
+void CudaDialect::begin_wide(std::size_t k, const WideAccess& access, std::int64_t count) {
+  const std::string type = wide_type(access, count);
+  if (!access.loads) return line("{} w{};", type, k);
+  const Made at = index(access.piece(count));
+  const char* const keeps = access.stores ? "" : "const ";
+  if (access.in_block) {
+    line("{}{} w{} = SHARED_LOAD({}, x{}, {});", keeps, type, k, type, access.id, at);
+  } else {
+    line("{}{} w{} = load_{}(t{}, {}, aligned);", keeps, type, k, type, access.id, at);
+  }
+}
+
+void CudaDialect::end_wide(std::size_t k, const WideAccess& access, std::int64_t count) {
+  if (!access.stores) return;
+  const Made at = index(access.piece(count));
+  const std::string type = wide_type(access, count);
+  if (access.in_block) {
+    line("SHARED_STORE({}, x{}, {}, w{});", type, access.id, at, k);
+  } else {
+    line("store_{}(t{}, {}, w{}, aligned);", type, access.id, at, k);
   }
 }
 
@@ -120,8 +170,7 @@ void CudaDialect::zero_buffer(BufferId buffer) {
 
 void CudaDialect::declare_array(LocalId local, const ArrayType& type, const Made& start) {
   const std::int64_t count = *type.num_elements();
-  const bool is_shared = group_ != nullptr && !in_thread_ && group_->shared.contains(local);
-  if (!is_shared) {
+  if (in_thread_ || !is_shared(local)) {
     line("{} x{}[{}];  // {}", c_type(type.dtype), local, count, type.to_string());
     line("#pragma unroll");
     line("for (i64 at = 0; at < {}; ++at) x{}[at] = {};", count, local, c_bare(start));

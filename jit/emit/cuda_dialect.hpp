@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,12 +13,16 @@
 
 #include "jit/emit/c_dialect.hpp"
 #include "jit/loop/group_body.hpp"
+#include "jit/loop/wide_access.hpp"
 
 namespace heddle::jit {
 
 class CudaDialect : public CDialect {
  public:
-  using CDialect::CDialect;
+  /// `wide` gets the definitions of the types of wide accesses, as the prelude's WIDE makes them.
+  CudaDialect(const Loop& loop, CPrimitives& primitives, CVectors& vectors,
+              std::set<std::string>& wide, std::string& out)
+      : CDialect(loop, primitives, vectors, out), wide_(wide) {}
 
   /// Asks the walk for each_group() and each_thread(), in place of slice().
   static constexpr bool runs_in_groups = true;
@@ -94,6 +99,22 @@ class CudaDialect : public CDialect {
   void zero_buffer(BufferId buffer);
   void declare_array(LocalId local, const ArrayType& type, const Made& start);
   void prefetch(const PrefetchGroup& /*group*/) {}
+  /// True if the block is in the memory of the current group.
+  [[nodiscard]] bool is_shared(LocalId local) const {
+    return group_ != nullptr && group_->shared.contains(local);
+  }
+  /// Declares the variable of wide access number `k`, of `count` elements, with the elements in
+  /// memory if the loop loads any.
+  void begin_wide(std::size_t k, const WideAccess& access, std::int64_t count);
+  /// Stores the variable if the loop stores any element.
+  void end_wide(std::size_t k, const WideAccess& access, std::int64_t count);
+  [[nodiscard]] static Made wide_element(DType type, std::size_t k, std::int64_t at) {
+    return type == DType::bool_ ? fmt::format("(w{}.at[{}] != 0)", k, at)
+                                : fmt::format("w{}.at[{}]", k, at);
+  }
+  void assign_wide(std::size_t k, std::int64_t at, const Made& value) {
+    line("w{}.at[{}] = {};", k, at, c_bare(value));
+  }
   void empty_asm() {}
   [[nodiscard]] Made hidden(DType type, const Made& value) { return named("value", type, value); }
 
@@ -114,7 +135,13 @@ class CudaDialect : public CDialect {
   void begin_threads(std::span<const Stmt* const> loops);
   void bind_threads(std::span<const Stmt* const> loops);
   void parameter(const KernelSource& kernel, std::size_t k);
+  /// Declares `aligned`: whether the addresses of all buffers with wide accesses are multiples of
+  /// 16 bytes. Views of buffers may begin anywhere.
+  void declare_aligned();
+  /// The name of the type of a wide access.
+  [[nodiscard]] std::string wide_type(const WideAccess& access, std::int64_t count);
 
+  std::set<std::string>& wide_;
   bool meets_ = false;    ///< in some nest of the kernel, threads of a group wait for each other
   int thread_loops_ = 0;  ///< number of loops inside a thread around the current statement
   const GroupBody* group_ = nullptr;  ///< current group

@@ -44,9 +44,15 @@ class LaneWalk {
     walk(body, [&](const Stmt& stmt) { found = found || is_vector_loop(stmt); });
     return found;
   }
+  /// The type of a block that was declared before.
+  [[nodiscard]] const ArrayType& block(LocalId local) const { return blocks_.at(local); }
+  /// The place of an element in a block, in elements.
+  [[nodiscard]] Affine offset(LocalId local, const std::vector<Affine>& at) const {
+    return flatten(blocks_.at(local), at);
+  }
   /// The index of an element in a block that is an array.
   [[nodiscard]] Made element(LocalId local, const std::vector<Affine>& at) {
-    return to_.index(flatten(blocks_.at(local), at));
+    return to_.index(offset(local, at));
   }
   /// Discards results computed for earlier statements, as the following code may be repeated or
   /// skipped.

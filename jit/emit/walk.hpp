@@ -18,6 +18,7 @@
 #include "jit/loop/address.hpp"
 #include "jit/loop/group_body.hpp"
 #include "jit/loop/position.hpp"
+#include "jit/loop/wide_access.hpp"
 #include "jit/lower/stop_checks.hpp"
 #include "jit/system/limits.hpp"
 
@@ -120,7 +121,8 @@ class Walk {
         const Made made = value(*stmt.value);
         if (stmt.subscripts.empty()) {
           to_.assign(stmt.local, made);
-        } else {
+        } else if (!assigned_wide(true, stmt.local, lanes_.offset(stmt.local, stmt.subscripts),
+                                  made)) {
           to_.assign_element(stmt.local, lanes_.element(stmt.local, stmt.subscripts), made);
         }
         if (nested_sums_.contains(stmt.local)) to_.empty_asm();
@@ -139,6 +141,7 @@ class Walk {
           for (const StmtPtr& inner : threads.back()->body) statement(*inner);
         });
       }
+      if (stmt.mark == LoopMark::lanes && wide_loop(stmt)) return;
     }
     if (stmt.mark != LoopMark::unroll)
       return counted_loop(stmt, to_.number(stmt.from), to_.number(stmt.to));
@@ -148,6 +151,55 @@ class Walk {
         for (const StmtPtr& inner : unrolled(stmt, k)) statement(*inner);
       });
     }
+  }
+
+  /// A lanes loop in a thread of a group: the thread loads wide accesses before the iterations,
+  /// which are unrolled, and stores them afterwards. Returns false, and emits nothing, for a loop
+  /// without wide accesses.
+  bool wide_loop(const Stmt& stmt) {
+    wide_ = wide_accesses(loop_.buffers, stmt, [this](LocalId local) {
+      return to_.is_shared(local) ? &lanes_.block(local) : nullptr;
+    });
+    if (wide_.empty()) return false;
+    wide_count_ = stmt.to;
+    to_.scoped([&] {
+      for (std::size_t k = 0; k < wide_.size(); ++k) to_.begin_wide(k, wide_[k], wide_count_);
+      for (std::int64_t k = 0; k < stmt.to; ++k) {
+        to_.unrolled_copy(stmt.var, k, [&] {
+          for (const StmtPtr& inner : unrolled(stmt, k)) statement(*inner);
+        });
+      }
+      for (std::size_t k = 0; k < wide_.size(); ++k) to_.end_wide(k, wide_[k], wide_count_);
+    });
+    wide_.clear();
+    return true;
+  }
+  /// The number of the current lanes loop's wide access to this element, and of the element there.
+  std::optional<std::pair<std::size_t, std::int64_t>> in_wide(bool in_block, std::uint32_t id,
+                                                              const Affine& offset) const {
+    for (std::size_t k = 0; k < wide_.size(); ++k) {
+      if (wide_[k].covers(in_block, id, offset, wide_count_))
+        return std::pair(k, offset.constant - wide_[k].first.constant);
+    }
+    return std::nullopt;
+  }
+  /// The element, where a wide access covers it.
+  std::optional<Made> of_wide(bool in_block, std::uint32_t id, const Affine& offset) const {
+    if constexpr (requires { Dialect::runs_in_groups; }) {
+      if (const auto at = in_wide(in_block, id, offset))
+        return Dialect::wide_element(wide_[at->first].type, at->first, at->second);
+    }
+    return std::nullopt;
+  }
+  /// Assigns the element, and returns true, where a wide access covers it.
+  bool assigned_wide(bool in_block, std::uint32_t id, const Affine& offset, const Made& made) {
+    if constexpr (requires { Dialect::runs_in_groups; }) {
+      if (const auto at = in_wide(in_block, id, offset)) {
+        to_.assign_wide(at->first, at->second, made);
+        return true;
+      }
+    }
+    return false;
   }
 
   void counted_loop(const Stmt& stmt, const Made& from, const Made& to) {
@@ -232,8 +284,10 @@ class Walk {
 
   void store(const Stmt& stmt) {
     const ArrayType& type = loop_.buffers[stmt.buffer].type;
-    const Made at = to_.index(flatten(type, stmt.subscripts));
+    const Affine offset = flatten(type, stmt.subscripts);
+    const Made at = to_.index(offset);
     const Made made = value(*stmt.value);
+    if (assigned_wide(false, stmt.buffer, offset, made)) return;
     if (trace_) {
       to_.scoped([&] { traced_store(stmt.buffer, to_.named("at", DType::i64, at), made); });
     } else if (hidden_stores_.contains(stmt.buffer)) {
@@ -293,11 +347,16 @@ class Walk {
     switch (v.kind) {
       case ValueKind::constant:
         return to_.literal(v.scalar);
-      case ValueKind::load:
-        return to_.load(v.buffer, to_.index(flatten(loop_.buffers[v.buffer].type, v.subscripts)));
+      case ValueKind::load: {
+        const Affine offset = flatten(loop_.buffers[v.buffer].type, v.subscripts);
+        if (auto made = of_wide(false, v.buffer, offset)) return *std::move(made);
+        return to_.load(v.buffer, to_.index(offset));
+      }
       case ValueKind::local:
-        return v.subscripts.empty() ? to_.local(v.local)
-                                    : to_.element(v.local, lanes_.element(v.local, v.subscripts));
+        if (v.subscripts.empty()) return to_.local(v.local);
+        if (auto made = of_wide(true, v.local, lanes_.offset(v.local, v.subscripts)))
+          return *std::move(made);
+        return to_.element(v.local, lanes_.element(v.local, v.subscripts));
       case ValueKind::embed:
         return to_.embed(v.index);
       case ValueKind::op:
@@ -326,6 +385,8 @@ class Walk {
   const ScalarLoops scalar_loops_;
   LaneWalk<Dialect> lanes_;
   std::set<BufferId> hidden_stores_;  // in the current loop
+  std::vector<WideAccess> wide_;      // of the current lanes loop, in a dialect of groups
+  std::int64_t wide_count_ = 0;       // iterations of that loop
   std::uint32_t assignments_ = 0;
 };
 

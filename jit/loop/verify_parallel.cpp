@@ -25,7 +25,10 @@ struct Reach {
   std::vector<AffineTerm> fixed;
   Interval inner;
   std::int64_t constant = 0;
-  std::int64_t step = 0;  ///< divides the contribution of every inner loop; 0: no inner loops
+  /// The range of the inner loops that step less than the parallel loop does, as loops over
+  /// neighbours that a thread takes at once.
+  Interval near;
+  std::int64_t step = 0;  ///< divides what each other inner loop adds; 0: there is none
 };
 
 struct Touch {
@@ -124,15 +127,22 @@ class Iterations {
     Reach result;
     result.inner = {subscript.constant, subscript.constant};
     result.constant = subscript.constant;
+    const auto is_own = [this](const AffineTerm& term) {
+      return term.kind == AffineTerm::Kind::loop && term.id == loop_.var;
+    };
+    const auto own = std::ranges::find_if(subscript.terms, is_own);
+    if (own != subscript.terms.end()) result.coefficient = own->coefficient;
     for (const AffineTerm& term : subscript.terms) {
-      const bool of_loop = term.kind == AffineTerm::Kind::loop;
-      const auto inner = of_loop ? inner_.find(term.id) : inner_.end();
-      if (of_loop && term.id == loop_.var) {
-        result.coefficient = term.coefficient;
-      } else if (inner != inner_.end()) {
+      if (is_own(term)) continue;
+      const auto inner = term.kind == AffineTerm::Kind::loop ? inner_.find(term.id) : inner_.end();
+      if (inner != inner_.end()) {
         const Stmt& loop = *inner->second;
         result.inner.add(term.coefficient, loop.from, loop.to - 1);
-        result.step = std::gcd(result.step, term.coefficient);
+        if (magnitude(term.coefficient) < magnitude(result.coefficient)) {
+          result.near.add(term.coefficient, loop.from, loop.to - 1);
+        } else {
+          result.step = std::gcd(result.step, term.coefficient);
+        }
       } else {
         result.fixed.push_back(term);
       }
@@ -140,24 +150,27 @@ class Iterations {
     return result;
   }
 
+  static Int128 magnitude(Int128 v) noexcept { return v < 0 ? -v : v; }
+
   /// True if, on some axis, two iterations are always further apart than the range of inner loops,
-  /// or always nearer than the distance between the accesses, or than the multiples that inner
-  /// loops add.
+  /// or always nearer than the distance between the accesses; or further apart than the range of
+  /// near inner loops, and nearer than the multiples that the other inner loops add.
   bool apart(const Touch& a, const Touch& b) const {
     if (a.subscripts.size() != b.subscripts.size()) return false;  // one access is flat
     for (std::size_t axis = 0; axis < a.subscripts.size(); ++axis) {
       const Reach& x = a.subscripts[axis];
       const Reach& y = b.subscripts[axis];
       if (x.coefficient != y.coefficient || x.fixed != y.fixed) continue;
-      const Int128 wide = x.coefficient;
-      const Int128 step = wide < 0 ? -wide : wide;
+      const Int128 step = magnitude(x.coefficient);
       const Int128 above = y.inner.highest - x.inner.lowest;
       const Int128 below = x.inner.highest - y.inner.lowest;
       if (std::max(above, below) < step || std::min(above, below) < -step * most_apart_)
         return true;
       const Int128 multiples = std::gcd(x.step, y.step);
       const Int128 between = static_cast<Int128>(x.constant) - y.constant;
-      if (multiples > 0 && step > 0 && step * most_apart_ < multiples && between % multiples == 0)
+      const Int128 near = std::max(y.near.highest - x.near.lowest, x.near.highest - y.near.lowest);
+      if (multiples > 0 && near < step && step * most_apart_ + near < multiples &&
+          between % multiples == 0)
         return true;
     }
     return false;

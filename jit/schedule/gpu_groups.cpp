@@ -20,6 +20,7 @@
 #include "jit/schedule/gpu_rows.hpp"
 #include "jit/schedule/gpu_sums.hpp"
 #include "jit/schedule/gpu_transpose.hpp"
+#include "jit/schedule/gpu_wide.hpp"
 #include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/sum_blocks.hpp"
 #include "jit/schedule/terms.hpp"
@@ -176,7 +177,8 @@ class Groups {
   Block grouped(const StmtPtr& nest, std::vector<StmtPtr> loops) {
     for (; !loops.empty(); loops.pop_back()) {
       for (const std::size_t axis : axes_of_threads(loops)) {
-        Block made = grouped_along(loops, *loops[axis]);
+        const std::optional<Block> wide = wide_along(loops, *loops[axis]);
+        Block made = wide ? *wide : grouped_along(loops, *loops[axis]);
         if (std::ranges::all_of(made, shared_out_loops_share_nothing)) return made;
       }
     }
@@ -186,26 +188,56 @@ class Groups {
   Block grouped_along(const std::vector<StmtPtr>& loops, const Stmt& axis) {
     Block result{make_comment(fmt::format("groups of {} threads along i{}",
                                           std::min(group_threads, iterations_of(axis)), axis.var))};
-    for (const Segment& segment : whole_tiles(iterations_of(axis), group_threads)) {
-      Substitution by;
-      for (const StmtPtr& loop : loops) by.loops[loop->var] = fresh_.var();
-      const VarId group = fresh_.var(), thread = fresh_.var();
-      Affine at{axis.from + segment.offset, {}};
-      if (segment.count > 1) at = affine_add(at, affine_var(group, segment.size));
-      by.loops.erase(axis.var);
-      by.vars[axis.var] = affine_add(at, affine_var(thread));
-      Block body = with_own_names(fresh_, loops.back()->body, by);
-      StmtPtr made = make_loop(thread, 0, segment.size, std::move(body), LoopMark::block);
-      if (segment.count > 1 || loops.size() == 1)
-        made = make_loop(group, 0, segment.count, {made}, LoopMark::parallel);
-      for (std::size_t k = loops.size(); k-- > 0;) {
-        if (loops[k].get() == &axis) continue;
-        made = make_loop(by.loops.at(loops[k]->var), loops[k]->from, loops[k]->to, {made},
-                         LoopMark::parallel);
-      }
-      result.push_back(std::move(made));
-    }
+    for (const Segment& segment : whole_tiles(iterations_of(axis), group_threads))
+      result.push_back(groups_of(loops, axis, axis.from, segment, 1));
     return result;
+  }
+
+  /// The same where a thread takes neighbouring elements, which it accesses at once, and threads of
+  /// their own take the elements that are left. Nothing: the memory does not allow it, or a warp
+  /// would not have enough of them.
+  std::optional<Block> wide_along(const std::vector<StmtPtr>& loops, const Stmt& axis) {
+    if (loops.back().get() != &axis) return std::nullopt;
+    const std::int64_t each = neighbours_at_once(loop_, axis.body, axis.var);
+    const std::int64_t threads = iterations_of(axis) / each;
+    if (each == 1 || threads < warp_threads) return std::nullopt;
+    Block result{make_comment(fmt::format("groups of {} threads of {} elements along i{}",
+                                          std::min(group_threads, threads), each, axis.var))};
+    for (const Segment& segment : whole_tiles(threads, group_threads)) {
+      result.push_back(groups_of(loops, axis, axis.from, segment, each));
+      StmtPtr lanes = result.back();
+      while (lanes->mark != LoopMark::lanes) lanes = lanes->body[0];
+      if (!accesses_are_wide(loop_, lanes)) return std::nullopt;
+    }
+    const std::int64_t left = iterations_of(axis) % each;
+    if (left > 0) result.push_back(groups_of(loops, axis, axis.to - left, {0, 1, left}, 1));
+    return result;
+  }
+
+  /// The loops with groups of threads along their innermost axis or another: thread t of the
+  /// segment takes `each` elements from `first` + `each` * t on.
+  StmtPtr groups_of(const std::vector<StmtPtr>& loops, const Stmt& axis, std::int64_t first,
+                    const Segment& segment, std::int64_t each) {
+    Substitution by;
+    for (const StmtPtr& loop : loops) by.loops[loop->var] = fresh_.var();
+    const VarId group = fresh_.var(), thread = fresh_.var(), lane = fresh_.var();
+    Affine at{first + each * segment.offset, {}};
+    if (segment.count > 1) at = affine_add(at, affine_var(group, each * segment.size));
+    at = affine_add(at, affine_var(thread, each));
+    if (each > 1) at = affine_add(at, affine_var(lane));
+    by.loops.erase(axis.var);
+    by.vars[axis.var] = at;
+    Block body = with_own_names(fresh_, loops.back()->body, by);
+    if (each > 1) body = {make_loop(lane, 0, each, std::move(body), LoopMark::lanes)};
+    StmtPtr made = make_loop(thread, 0, segment.size, std::move(body), LoopMark::block);
+    if (segment.count > 1 || loops.size() == 1)
+      made = make_loop(group, 0, segment.count, {made}, LoopMark::parallel);
+    for (std::size_t k = loops.size(); k-- > 0;) {
+      if (loops[k].get() == &axis) continue;
+      made = make_loop(by.loops.at(loops[k]->var), loops[k]->from, loops[k]->to, {made},
+                       LoopMark::parallel);
+    }
+    return made;
   }
 
   Scheduling& in_;

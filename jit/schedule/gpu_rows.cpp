@@ -11,6 +11,7 @@
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/verify.hpp"
 #include "jit/schedule/gpu_sums.hpp"
+#include "jit/schedule/gpu_wide.hpp"
 #include "jit/schedule/tiles.hpp"
 
 namespace heddle::jit {
@@ -191,29 +192,70 @@ class Rows {
 
   /// The iterations of the loop, shared out among threads.
   Block along(const Stmt& loop) {
+    const std::int64_t wide = neighbours_at_once(in_.lowered.loop, loop.body, loop.var);
+    const VarId lane = in_.fresh.var();
+    const Block at_once{
+        make_loop(lane, 0, wide, at_lane(loop.body, loop.var, lane), LoopMark::lanes)};
     Block body;
-    const std::int64_t extent = iterations_of(loop), threads = std::min(threads_, extent);
-    const std::int64_t whole = extent / threads, rest = extent % threads;
-    body.push_back(each(threads, [&](const Affine& row, const Affine& place) {
-      return strided(loop.var, loop.from, threads, whole, row, place, loop.body);
-    }));
-    if (rest > 0) {
-      body.push_back(each(rest, [&](const Affine& row, const Affine& place) {
-        const Affine at = affine_add(place, Affine{loop.from + whole * threads, {}});
-        return in_row(loop.body, row, {{loop.var, at}});
+    for (const Share& share :
+         shares(loop, std::min(threads_, iterations_of(loop)), wide, at_once)) {
+      body.push_back(each(share.threads, [&](const Affine& row, const Affine& place) {
+        return shared_out(loop.var, share, row, place, share.each > 1 ? at_once : loop.body);
       }));
     }
     return body;
   }
 
-  /// `statements` for `count` values of a loop's variable, `step` apart.
-  Block strided(VarId var, std::int64_t from, std::int64_t step, std::int64_t count,
-                const Affine& row, const Affine& place, const Block& statements) {
-    const Affine first = affine_add(place, Affine{from, {}});
-    if (count == 1) return in_row(statements, row, {{var, first}});
+  /// `turns` times, each of some threads takes `each` neighbours of a loop's iterations, from
+  /// `first` on.
+  struct Share {
+    std::int64_t threads = 0, turns = 0, each = 1, first = 0;
+  };
+  /// The iterations of the loop for `threads` threads. `at_once` has the work on `wide` neighbours,
+  /// which threads take where there are enough for all, and the memory allows it.
+  std::vector<Share> shares(const Stmt& loop, std::int64_t threads, std::int64_t wide,
+                            const Block& at_once) {
+    std::int64_t size = 1;
+    if (wide > 1 && iterations_of(loop) / wide >= threads) {
+      const Affine row = at_once_ == 1 ? Affine{} : affine_var(in_.fresh.var());
+      const Affine first{loop.from, {}};
+      const Block placed =
+          in_row(at_once, row, {{loop.var, affine_add(first, affine_var(in_.fresh.var(), wide))}});
+      bool fits = true;
+      const auto look = [&](const StmtPtr& stmt, const auto& again) -> void {
+        if (stmt->mark == LoopMark::lanes) fits = fits && accesses_are_wide(in_.lowered.loop, stmt);
+        for (const StmtPtr& inner : stmt->body) again(inner, again);
+      };
+      for (const StmtPtr& stmt : placed) look(stmt, look);
+      if (fits) size = wide;
+    }
+    const std::int64_t pieces = iterations_of(loop) / size, turns = pieces / threads;
+    std::vector<Share> made{{threads, turns, size, loop.from}};
+    const auto add = [&](std::int64_t count, std::int64_t each, std::int64_t first) {
+      if (count > 0) made.push_back({count, 1, each, loop.from + first});
+    };
+    add(pieces % threads, size, turns * threads * size);
+    add(iterations_of(loop) % size, 1, pieces * size);
+    return made;
+  }
+
+  /// A thread's part of a share, whose `statements` are the work on `each` iterations.
+  Block shared_out(VarId var, const Share& share, const Affine& row, const Affine& place,
+                   const Block& statements) {
+    const Affine first = affine_add(affine_scale(place, share.each), Affine{share.first, {}});
+    if (share.turns == 1) return in_row(statements, row, {{var, first}});
     const VarId turn = in_.fresh.var();
-    const Affine at = affine_add(first, affine_var(turn, step));
-    return {make_loop(turn, 0, count, in_row(statements, row, {{var, at}}))};
+    const Affine at = affine_add(first, affine_var(turn, share.threads * share.each));
+    return {make_loop(turn, 0, share.turns, in_row(statements, row, {{var, at}}))};
+  }
+
+  /// The statements for the iteration that is `lane` after that of `var`.
+  static Block at_lane(const Block& statements, VarId var, VarId lane) {
+    Substitution by;
+    by.vars[var] = affine_add(affine_var(var), affine_var(lane));
+    Block made;
+    for (const StmtPtr& stmt : statements) made.push_back(substitute(stmt, by));
+    return made;
   }
 
   Block reduction(const Reduction& r) {
@@ -223,7 +265,6 @@ class Rows {
     const Stmt& loop = *r.loops[which];
     std::int64_t threads = threads_;
     while (threads > iterations_of(loop)) threads /= 2;
-    const std::int64_t whole = iterations_of(loop) / threads, rest = iterations_of(loop) % threads;
     Block body;
     const LocalId sums = in_.fresh.local();
     body.push_back(
@@ -240,15 +281,14 @@ class Rows {
       made.push_back(make_assign(sums, make_local(own, type), element(row, place)));
       return with_own_names(in_.fresh, made, {});
     };
-    body.push_back(each(threads, [&](const Affine& row, const Affine& place) {
-      return summed(row, place, none,
-                    strided(loop.var, loop.from, threads, whole, row, place, terms));
-    }));
-    if (rest > 0) {
-      body.push_back(each(rest, [&](const Affine& row, const Affine& place) {
-        const Affine at = affine_add(place, Affine{loop.from + whole * threads, {}});
-        return summed(row, place, make_local(sums, type, element(row, place)),
-                      in_row(terms, row, {{loop.var, at}}));
+    const std::int64_t wide =
+        neighbours_at_once(in_.lowered.loop, {make_assign(own, r.term)}, loop.var);
+    const Block at_once = wide > 1 ? terms_at_once(r, which, own, wide) : terms;
+    for (const Share& share : shares(loop, threads, wide, at_once)) {
+      const bool is_first = body.size() == 1;
+      body.push_back(each(share.threads, [&](const Affine& row, const Affine& place) {
+        return summed(row, place, is_first ? none : make_local(sums, type, element(row, place)),
+                      shared_out(loop.var, share, row, place, share.each > 1 ? at_once : terms));
       }));
     }
     for (std::int64_t half = threads / 2; half > 0; half /= 2) {
@@ -265,6 +305,23 @@ class Rows {
       const ValuePtr sum = make_local(sums, type, element(row, place));
       return Block{make_assign(all, joined(r, make_local(all, type, {row}), sum), {row})};
     }));
+    return body;
+  }
+
+  /// As terms_of(), for `count` neighbouring iterations: the thread makes all terms first.
+  Block terms_at_once(const Reduction& r, std::size_t at, LocalId sum, std::int64_t count) {
+    const DType type = r.declare->value->dtype;
+    const LocalId terms = in_.fresh.local();
+    const VarId lane = in_.fresh.var(), term = in_.fresh.var();
+    const Block make{make_assign(terms, r.term, {affine_var(lane)})};
+    const ValuePtr next = make_local(terms, type, {affine_var(term)});
+    const StmtPtr add = make_assign(sum, joined(r, make_local(sum, type), next));
+    Block body{make_declare(terms, make_constant(*neutral(r.op, type)), {count}),
+               make_loop(lane, 0, count, at_lane(make, r.loops[at]->var, lane), LoopMark::lanes),
+               make_loop(term, 0, count, {add}, LoopMark::unroll)};
+    for (std::size_t k = r.loops.size(); k-- > 0;) {
+      if (k != at) body = {with_body(*r.loops[k], body)};
+    }
     return body;
   }
 

@@ -25,6 +25,9 @@ Result cuGetErrorName(Result of, const char** name) {
     case illegal_address:
       *name = "CUDA_ERROR_ILLEGAL_ADDRESS";
       return success;
+    case misaligned_address:
+      *name = "CUDA_ERROR_MISALIGNED_ADDRESS";
+      return success;
     case invalid_context:
       *name = "CUDA_ERROR_INVALID_CONTEXT";
       return success;

@@ -28,7 +28,8 @@ using HostFunction = void (*)(void* argument);
 
 /// Results beyond those that heddle checks.
 inline constexpr dev::cuda::Result invalid_value = 1, invalid_device = 101, invalid_context = 201,
-                                   invalid_handle = 400, illegal_address = 700;
+                                   invalid_handle = 400, illegal_address = 700,
+                                   misaligned_address = 716;
 /// Attributes of devices: a CUdevice_attribute.
 inline constexpr int threads_of_group = 1, threads_x = 2, threads_y = 3, threads_z = 4,
                      groups_x = 5, groups_y = 6, groups_z = 7, unified_addressing = 41;

@@ -14,6 +14,7 @@ namespace {
 constexpr const char* before = R"(
 #define __device__
 #define __forceinline__ inline
+#define __align__(bytes) __attribute__((aligned(bytes)))
 extern "C" {
 float fabsf(float); double fabs(double); float fmaf(float, float, float);
 double fma(double, double, double); float sqrtf(float); double sqrt(double); float rintf(float);
@@ -23,6 +24,7 @@ static inline float __int_as_float(int v) { float f; __builtin_memcpy(&f, &v, 4)
 static inline double __longlong_as_double(long long v) {
   double f; __builtin_memcpy(&f, &v, 8); return f;
 }
+static __thread int standin_result;
 struct standin_axis { unsigned x; };
 struct standin_meeting {
   int (*wait)(standin_meeting*, unsigned, int);
@@ -38,7 +40,6 @@ static inline int standin_wait(unsigned line, int vote) {
   standin_now = self;
   return votes;
 }
-static __thread int standin_result;
 #define __trap() (void)(standin_result = 719)
 #define __threadfence_system() __sync_synchronize()
 #define __syncthreads() standin_wait(__LINE__, 0)
@@ -110,6 +111,25 @@ template <class T, unsigned N> struct standin_shared {
     return {elements[number < N ? number : 0], name, number};
   }
 };
+// Wide accesses touch each element; arrays of which there are any begin at multiples of their size.
+template <class Wide> Wide& standin_wide_at(const void* from, long long at) {
+  if ((unsigned long long)from % sizeof(Wide) != 0) standin_result = 716;  // misaligned address
+  return ((Wide*)from)[at];
+}
+#define WIDE_AT(type, from, at) standin_wide_at<type>(from, at)
+template <class Wide, class Shared> Wide standin_load(const Shared& of, unsigned long long at) {
+  Wide value;
+  const unsigned count = sizeof value.at / sizeof value.at[0];
+  for (unsigned k = 0; k < count; ++k) value.at[k] = of[count * at + k];
+  return value;
+}
+template <class Wide, class Shared>
+void standin_store(const Shared& to, unsigned long long at, const Wide& value) {
+  const unsigned count = sizeof value.at / sizeof value.at[0];
+  for (unsigned k = 0; k < count; ++k) to[count * at + k] = value.at[k];
+}
+#define SHARED_LOAD(type, name, at) standin_load<type>(name, at)
+#define SHARED_STORE(type, name, at, value) standin_store(name, at, value)
 #define SHARED(type, name, count) \
   static __thread standin_element<type> name##_elements[count]; \
   const standin_shared<type, count> name{name##_elements, #name}
@@ -126,7 +146,8 @@ template <class... A>
 int standin_run(void (*kernel)(standin_axis, standin_axis, standin_axis, standin_axis, A...),
                 const unsigned long long* words, const standin_place* at) {
   standin_now = at;
-  standin_result = 0;
+  // The threads of a group run by turns, the last one first.
+  if (at->meeting == 0 || at->thread == at->threads - 1) standin_result = 0;
   standin_call(kernel, words, *at, typename standin_count<sizeof...(A)>::type());
   return standin_result;
 }

@@ -42,6 +42,18 @@ void add_info(std::span<const std::byte> section, CubinUse& use) {
   }
 }
 
+void add_code(std::span<const std::byte> section, CubinUse& use) {
+  constexpr std::uint64_t global_load = 0x981, global_store = 0x986, copy_to_shared = 0xfae;
+  constexpr std::size_t instruction_bytes = 16;
+  for (std::size_t place = 0; place < section.size(); place += instruction_bytes) {
+    const std::uint64_t operation = at<std::uint64_t>(section, place) & 0xfffU;
+    const bool wide = (at<std::uint64_t>(section, place + 8) >> 9U & 7U) == 6;
+    if (operation == global_load) ++(wide ? use.wide_loads : use.loads);
+    if (operation == global_store) ++(wide ? use.wide_stores : use.stores);
+    if (operation == copy_to_shared) ++use.copies;
+  }
+}
+
 }  // namespace
 
 CubinUse use_of(std::span<const std::byte> cubin) {
@@ -59,6 +71,7 @@ CubinUse use_of(std::span<const std::byte> cubin) {
     for (std::size_t c = names + each.sh_name; at<char>(cubin, c) != 0; ++c)
       name += at<char>(cubin, c);
     if (name == ".nv.info") add_info(cubin.subspan(each.sh_offset, each.sh_size), use);
+    if (name.starts_with(".text.")) add_code(cubin.subspan(each.sh_offset, each.sh_size), use);
     if (name.starts_with(".nv.shared."))
       use.shared_bytes = std::max(use.shared_bytes, static_cast<unsigned>(each.sh_size));
   }

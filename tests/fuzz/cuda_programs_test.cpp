@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -139,13 +140,15 @@ void tell(const std::string& what, const Target& target, std::vector<CubinUse> u
   const auto most = [&](unsigned CubinUse::* of) { return std::ranges::max(uses, {}, of).*of; };
   const auto in_frames =
       std::ranges::count_if(uses, [](const CubinUse& u) { return u.frame_bytes != 0; });
-  std::printf("| %s | %d.%d | %zu | %u | %td, %u | %u |\n", what.c_str(), target.sm / 10,
-              target.sm % 10, uses.size(), most(&CubinUse::registers), in_frames,
-              most(&CubinUse::frame_bytes), most(&CubinUse::shared_bytes));
+  std::printf("| %s | %d.%d | %zu | %u | %td, %u | %u | %u + %u, %u + %u, %u |\n", what.c_str(),
+              target.sm / 10, target.sm % 10, uses.size(), most(&CubinUse::registers), in_frames,
+              most(&CubinUse::frame_bytes), most(&CubinUse::shared_bytes),
+              most(&CubinUse::wide_loads), most(&CubinUse::loads), most(&CubinUse::wide_stores),
+              most(&CubinUse::stores), most(&CubinUse::copies));
 }
 
 // B4: what a GPU often runs keeps its tiles in registers: no kernel has a frame in local memory,
-// into which registers would be spilled
+// into which registers would be spilled. Elementwise work and rows load and store 16 bytes at once
 TEST_F(NvrtcTest, TilesStayInRegisters) {
   const auto graph = [](const char* name, const auto& make) {
     Graph g(name);
@@ -171,12 +174,19 @@ TEST_F(NvrtcTest, TilesStayInRegisters) {
       graph("sums of columns", [&](Graph& g) { return sum(matrix(g, "a"), 0); }),
       graph("softmax", [&](Graph& g) { return softmax(matrix(g, "a"), 1); }),
       graph("sum of all", [&](Graph& g) { return sum(matrix(g, "a")); })};
+  // Loads and stores of 16 bytes, at least.
+  const std::map<std::string, std::pair<unsigned, unsigned>> wide{
+      {"a + b", {2, 1}}, {"gelu", {1, 1}}, {"sums of rows", {1, 0}}, {"softmax", {3, 1}}};
   for (const auto& [name, program] : programs) {
     for (const std::shared_ptr<const Compiler>& compiler : compilers_) {
       const auto made = compiler->compile(unit_of(program, name, compiler->target()));
       const CubinUse use = use_of(made->image.bytes());
       EXPECT_EQ(use.frame_bytes, 0U) << name << "\n" << made->source;
       EXPECT_LE(use.shared_bytes, 48U << 10U) << name;
+      const auto at_once = wide.find(name);
+      const auto [loads, stores] = at_once == wide.end() ? std::pair(0U, 0U) : at_once->second;
+      EXPECT_GE(use.wide_loads, loads) << name << "\n" << made->source;
+      EXPECT_GE(use.wide_stores, stores) << name << "\n" << made->source;
       tell(name, compiler->target(), {use});
     }
   }

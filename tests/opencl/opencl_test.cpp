@@ -195,7 +195,8 @@ TEST_F(PoclTest, FrequentGraphs) {
 }
 
 // B4: statements that schedules make seldom: of one thread beside groups, of one thread of a group;
-// blocks that threads fill in part, fill again, or own
+// blocks that threads fill in part, fill again, or own; neighbours that a thread writes, and then
+// reads by another subscript
 TEST_F(PoclTest, HandWrittenLoops) {
   for (const char* const body : {
            "t2[0] = add.f32(t2[0], 1:f32)\n"
@@ -212,6 +213,10 @@ TEST_F(PoclTest, HandWrittenLoops) {
            "block i1 in 0..8 { block i2 in 0..8 { x0[i1, i2, 2] = t0[i1, i2] } }\n"
            "block i3 in 0..8 { block i4 in 0..8 {\n"
            "t3[i0, 8*i3 + i4] = sub.f32(x0[i3, i4, 2], x0[i3, i4, 0]) } } }\n",
+           "parallel i0 in 0..4 { block i1 in 0..2 { for i2 in 0..2 { for i3 in 0..2 {\n"
+           "lanes i4 in 0..4 { t1[2*i0 + i2, 4*i1 + i4] = t0[2*i0 + i2, 4*i1 + i4]\n"
+           "t3[2*i0 + i3, 4*i1 + i4] = add.f32(t3[2*i0 + i3, 4*i1 + i4], "
+           "t1[2*i0 + i3, 4*i1 + i4]) } } } } }\n",
        }) {
     const Loop loop =
         parsed(std::string("buffer t0 input f32[8,8]\nbuffer t1 output f32[8,8]\n"

@@ -28,6 +28,25 @@ typedef struct { i32 code; i32 detail; } heddle_kernel_status;
 #define KERNEL __kernel void
 #define GLOBAL __global
 #define SHARED(type, name, count) __local type name[count]
+#define SHARED_LOAD(type, name, at) (((__local const type*)name)[at])
+#define SHARED_STORE(type, name, at, value) (((__local type*)name)[at] = value)
+#define WIDE(type, count, bytes)                                                               \
+  typedef struct { type at[count]; } __attribute__((aligned(bytes))) type##x##count;           \
+  INLINE type##x##count load_##type##x##count(__global const type* from, i64 at,               \
+                                              bool aligned) {                                  \
+    if (aligned) return ((__global const type##x##count*)from)[at];                            \
+    type##x##count value;                                                                      \
+    for (int k = 0; k < count; ++k) value.at[k] = from[count * at + k];                        \
+    return value;                                                                              \
+  }                                                                                            \
+  INLINE void store_##type##x##count(__global type* to, i64 at, type##x##count value,          \
+                                     bool aligned) {                                           \
+    if (aligned) {                                                                             \
+      ((__global type##x##count*)to)[at] = value;                                              \
+    } else {                                                                                   \
+      for (int k = 0; k < count; ++k) to[count * at + k] = value.at[k];                        \
+    }                                                                                          \
+  }
 #define INLINE __attribute__((always_inline))
 #define static
 #define threadIdx ((uint2)(get_local_id(0), 0))

@@ -35,6 +35,7 @@ std::string outline(const Block& body) {
     }
     const char* const mark = stmt->mark == LoopMark::parallel ? "groups "
                              : stmt->mark == LoopMark::block  ? "threads "
+                             : stmt->mark == LoopMark::lanes  ? "at once "
                                                               : "";
     text += fmt::format("{}{}({})", mark, stmt->to - stmt->from, outline(stmt->body));
   }
@@ -67,8 +68,40 @@ TEST(GpuGroupsTest, InnermostAxesAreThreads) {
   Program one("one"), two("two");
   one << (y(i) = 2 * x(i));
   two << (b(i, j) = 2 * a(i, j));
-  EXPECT_EQ(scheduled(one), "groups 2(threads 256(.)) groups 1(threads 188(.))");
-  EXPECT_EQ(scheduled(two), "groups 5(threads 256(.)) groups 5(threads 44(.))");
+  const Tensor odd("odd", f32, {5, 301}), more("more", f32, {5, 301});
+  Program three("three");
+  three << (more(i, j) = 2 * odd(i, j));
+  EXPECT_EQ(scheduled(one), "groups 1(threads 175(at once 4(.)))");
+  EXPECT_EQ(scheduled(two), "groups 5(threads 75(at once 4(.)))");
+  EXPECT_EQ(scheduled(three), "groups 5(threads 256(.)) groups 5(threads 45(.))");
+}
+
+// J9: a thread takes 16 bytes of neighbours where they begin at multiples of 16 bytes in all rows,
+// and are the only ones that it takes of a buffer that is written
+TEST(GpuGroupsTest, ThreadsTakeNeighboursAtOnce) {
+  const auto outline_of = [](DType type, DType result, std::int64_t row, std::int64_t from,
+                             const auto& make) {
+    const Index i, j(row - from);
+    const Tensor a("a", type, {3, row}), b("b", result, {3, row});
+    Program program("program");
+    program << (b(i, j) = make(a, i, j));
+    return scheduled(program);
+  };
+  const auto same = [](const Tensor& a, const Index& i, const Index& j) { return a(i, j); };
+  const auto later = [](const Tensor& a, const Index& i, const Index& j) { return a(i, j + 1); };
+  EXPECT_EQ(outline_of(f32, f32, 130, 2, same), "groups 3(threads 128(.))") << "130 floats a row";
+  EXPECT_EQ(outline_of(f32, f32, 132, 0, same), "groups 3(threads 33(at once 4(.)))");
+  EXPECT_EQ(outline_of(f32, f32, 132, 1, same),
+            "groups 3(threads 32(at once 4(.))) groups 3(threads 3(.))");
+  EXPECT_EQ(outline_of(f32, f32, 132, 1, later), "groups 3(threads 131(.))");
+  EXPECT_EQ(outline_of(
+                f64, f32, 132, 0,
+                [](const Tensor& a, const Index& i, const Index& j) { return cast(a(i, j), f32); }),
+            "groups 3(threads 66(at once 2(.)))");
+  EXPECT_EQ(outline_of(f16, f16, 256, 0, same), "groups 3(threads 32(at once 8(.)))");
+  EXPECT_EQ(outline_of(f32, bool_, 128, 0,
+                       [](const Tensor& a, const Index& i, const Index& j) { return a(i, j) > 0; }),
+            "groups 3(threads 32(at once 4(.)))");
 }
 
 // J9: where the innermost axis would leave threads idle, the longest one has them
@@ -105,7 +138,8 @@ TEST(GpuGroupsTest, RowsAreSummedByGroups) {
   const std::string joined =
       " threads 128(.) threads 64(.) threads 32(.) threads 16(.) threads 8(.) threads 4(.) "
       "threads 2(.) threads 1(.)";
-  EXPECT_EQ(scheduled(program), "groups 500(. threads 256(. 7(.) .) threads 208(. . .)" + joined +
+  const std::string four = "(. . at once 4(.) 4(.) .)";
+  EXPECT_EQ(scheduled(program), "groups 500(. threads 256" + four + " threads 244" + four + joined +
                                     " . threads 1(.) threads 1(.))");
   shorter << (most(i) = maximum(few(i, j)));
   const std::string rows = scheduled(shorter);
@@ -320,6 +354,16 @@ TEST(GpuGroupsTest, BlockLoopsHavePlaces) {
               HasSubstr("block loop i2 writes elements of x0 that other iterations touch"));
   EXPECT_THAT(group("let x0: f32[8] = 0:f32\nblock i1 in 0..8 { x0[3] = t0[i0, i1] }\n"),
               HasSubstr("block loop i1 writes elements of x0 that other iterations touch"));
+  // Pieces of four neighbours, twice, 32 elements apart; or not apart enough.
+  const auto pieces = [&](const char* neighbours, const char* distance) {
+    return group(
+        fmt::format("let x0: f32[72] = 0:f32\nblock i1 in 0..8 {{ for i2 in 0..2 {{ for i3 "
+                    "in 0..{} {{ x0[4*i1 + i3 + {}*i2] = 1:f32 }} }} }}\n",
+                    neighbours, distance));
+  };
+  EXPECT_EQ(pieces("4", "32"), "ok");
+  EXPECT_THAT(pieces("5", "32"), HasSubstr("that other iterations touch"));
+  EXPECT_THAT(pieces("4", "31"), HasSubstr("that other iterations touch"));
   EXPECT_THAT(group("let x0: f32 = 0:f32\nblock i1 in 0..8 { t1[i0, i1] = x0 }\n"),
               HasSubstr("besides block loops"));
   EXPECT_THAT(
@@ -380,7 +424,7 @@ TEST(GpuGroupsTest, BarriersAreAroundWhatIsShared) {
 // J9: as many groups and threads as a kernel has use for
 TEST(GpuGroupsTest, LaunchesHaveAShape) {
   const Index i, j;
-  const Tensor x("x", f32, {7, 700}), y("y", f32, {7, 700}), one("one", f32, {});
+  const Tensor x("x", f32, {7, 701}), y("y", f32, {7, 701}), one("one", f32, {});
   Program program("program"), single("single");
   program << (y(i, j) = 2 * x(i, j));
   const LaunchShape shape = launch_shape(schedule(optimize(lower(program)), gpu).loop);

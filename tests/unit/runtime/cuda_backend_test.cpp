@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "heddle/heddle.hpp"
@@ -68,6 +69,31 @@ TEST_F(CudaBackendTest, ComputesWhatProgramsSay) {
   const std::vector<float> found = run.context().read<float>(x_);
   for (std::size_t k = 0; k < found.size(); ++k)
     ASSERT_EQ(found[k], static_cast<float>(k + 3)) << k;
+}
+
+// D12, B4: kernels access 16 bytes at once where their arrays begin at multiples of 16 bytes, and
+// compute the same on views that begin between two of them
+TEST_F(CudaBackendTest, ViewsMayBeginAnywhere) {
+  const Tensor y("y", f32, {1000});
+  const Index i;
+  Program program("twice");
+  program << (y(i) = 2 * x_(i));
+  const Backend backend = Backend::open(options());
+  const Device device = backend.physical_device(0).new_virtual_device();
+  const Code code = backend.compile(program);
+  EXPECT_THAT(code.source(), AllOf(HasSubstr("load_f32x4("), HasSubstr("store_f32x4(")));
+  const Buffer from = Buffer::allocate(device, {f32, {1004}}),
+               to = Buffer::allocate(device, {f32, {1004}});
+  for (const auto& [x_at, y_at] : {std::pair(0, 0), std::pair(4, 16), std::pair(16, 4)}) {
+    const Routine run = Context(device)
+                            .with(x_, BufferView(from, x_.type(), x_at))
+                            .with(y, BufferView(to, y.type(), y_at))
+                            .link(code);
+    run.context().write(x_, std::vector<float>(1000, static_cast<float>(1 + x_at)));
+    const Status ended = run.schedule().wait();
+    ASSERT_TRUE(ended.ok()) << ended.to_string();
+    EXPECT_THAT(run.context().read<float>(y), Each(2 + 2 * x_at));
+  }
 }
 
 // B4: HEDDLE_CUDA_CHECK=each waits for every kernel
