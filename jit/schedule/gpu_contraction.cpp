@@ -6,15 +6,18 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "heddle/status.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/verify.hpp"
+#include "jit/loop/wide_access.hpp"
 #include "jit/schedule/contraction.hpp"
 #include "jit/schedule/contraction_tile.hpp"
 #include "jit/schedule/gpu_sums.hpp"
+#include "jit/schedule/gpu_wide.hpp"
 #include "jit/schedule/tiles.hpp"
 
 namespace heddle::jit {
@@ -26,20 +29,22 @@ constexpr std::int64_t side_threads = 16;
 constexpr std::int64_t usual_terms = 16;
 
 /// Tiles along one side: `count` tiles from `offset` on, of `threads` threads with `each` elements
-/// per thread.
+/// per thread. Pieces of `at_once` neighbours are a thread's; neighbouring threads have
+/// neighbouring pieces.
 struct Side {
-  std::int64_t offset = 0, count = 0, threads = 0, each = 0;
+  std::int64_t offset = 0, count = 0, threads = 0, each = 0, at_once = 1;
   [[nodiscard]] std::int64_t size() const { return threads * each; }
 };
 
 /// Whole tiles, or a tile of fewer threads where no whole tile fits; then the remaining elements in
-/// as many threads as possible; then the last remainder.
-std::vector<Side> sides_of(std::int64_t extent, std::int64_t each) {
+/// as many threads as possible; then the last remainder. Threads take `wide` neighbours at once, or
+/// as many as divide their elements.
+std::vector<Side> sides_of(std::int64_t extent, std::int64_t each, std::int64_t wide) {
   std::vector<Side> sides;
   std::int64_t offset = 0;
   const auto add = [&](std::int64_t count, std::int64_t threads, std::int64_t elements) {
     if (count == 0 || threads == 0 || elements == 0) return;
-    sides.push_back({offset, count, threads, elements});
+    sides.push_back({offset, count, threads, elements, std::gcd(elements, wide)});
     offset += count * threads * elements;
   };
   add(extent / (side_threads * each), side_threads, each);
@@ -71,8 +76,9 @@ class GroupTiles {
         make_comment(fmt::format("contraction: tiles of {} x {} a thread, {} terms at a time",
                                  tile.rows, tile.vectors, block_terms_),
                      is_floating(c_.type) ? order : std::string())};
-    for (const Side& row : sides_of(rows, tile.rows)) {
-      for (const Side& lane : sides_of(lanes, tile.vectors)) {
+    const std::int64_t wide = wide_bytes_max / static_cast<std::int64_t>(size_of(c_.type));
+    for (const Side& row : sides_of(rows, tile.rows, wide)) {
+      for (const Side& lane : sides_of(lanes, tile.vectors, wide)) {
         StmtPtr made = nest(row, lane);
         if (!shared_out_loops_share_nothing(made)) return std::nullopt;
         result.push_back(std::move(made));
@@ -132,14 +138,7 @@ class GroupTiles {
     }
     a_ = shared(body, row_, c_.a_is_contiguous);
     b_ = shared(body, lane_, !c_.b_is_contiguous);
-    Block terms;
-    const std::int64_t whole = terms_.to / block_terms_, rest = terms_.to % block_terms_;
-    if (whole > 0) {
-      const VarId block = in_.fresh.var();
-      terms.push_back(
-          make_loop(block, 0, whole, of_terms(affine_var(block, block_terms_), block_terms_)));
-    }
-    if (rest > 0) append(terms, of_terms(Affine{whole * block_terms_, {}}, rest));
+    Block terms = all_terms();
     for (std::size_t k = c_.reduced.size(); k-- > 0;) {
       if (k == which_) continue;
       const VarId var = in_.fresh.var();
@@ -150,6 +149,24 @@ class GroupTiles {
       return after_sum(in_, c_, where, sums_, at);
     }));
     return body;
+  }
+
+  /// Reads and multiplies all terms, block by block.
+  Block all_terms() {
+    const std::int64_t size = block_terms_, whole = terms_.to / size, rest = terms_.to % size;
+    Block made;
+    if (whole > 0) {
+      const VarId block = in_.fresh.var();
+      Block body;
+      read(body, affine_var(block, size), size);
+      multiply(body, size);
+      made.push_back(make_loop(block, 0, whole, std::move(body)));
+    }
+    if (rest > 0) {
+      read(made, Affine{whole * size, {}}, rest);
+      multiply(made, rest);
+    }
+    return made;
   }
 
   static Block renamed(const Block& body, VarId from, VarId to) {
@@ -164,14 +181,45 @@ class GroupTiles {
   template <class Body>
   StmtPtr each_result(const Body& body) {
     return each_thread([&](const Affine& y, const Affine& x) {
-      const VarId r = in_.fresh.var(), l = in_.fresh.var();
-      Where where = outside_;
-      where[c_.row->var] = affine_add(first_row_, affine_add(y, affine_var(r, row_.threads)));
-      where[c_.lane->var] = affine_add(first_lane_, affine_add(x, affine_var(l, lane_.threads)));
-      const Block inner = body(where, std::vector{y, x, affine_var(r), affine_var(l)});
-      return Block{make_loop(r, 0, row_.each,
-                             {make_loop(l, 0, lane_.each, inner, LoopMark::unroll)},
-                             LoopMark::unroll)};
+      return each_element(row_, y, LoopMark::unroll, [&](const Affine& row, const Affine& r) {
+        const auto lanes = [&](LoopMark mark) {
+          return each_element(lane_, x, mark, [&](const Affine& lane, const Affine& l) {
+            Where where = outside_;
+            where[c_.row->var] = affine_add(first_row_, row);
+            where[c_.lane->var] = affine_add(first_lane_, lane);
+            return body(where, std::vector{y, x, r, l});
+          });
+        };
+        Block wide = lanes(LoopMark::lanes);
+        return lanes_are_wide(wide) ? wide : lanes(LoopMark::unroll);
+      });
+    });
+  }
+  /// body(place, number) for each element of a thread along a side: its place in the group's tile,
+  /// and its number among the thread's. Loops over pieces have the mark `at_once`.
+  template <class Body>
+  Block each_element(const Side& side, const Affine& thread, LoopMark at_once, const Body& body) {
+    const VarId piece = in_.fresh.var(), lane = in_.fresh.var();
+    const std::int64_t wide = side.at_once, pieces = side.each / wide;
+    Affine place = affine_scale(thread, wide), number;
+    if (pieces > 1) {
+      place = affine_add(place, affine_var(piece, side.threads * wide));
+      number = affine_var(piece, wide);
+    }
+    if (wide > 1) {
+      place = affine_add(place, affine_var(lane));
+      number = affine_add(number, affine_var(lane));
+    }
+    Block made = body(place, number);
+    if (wide > 1) made = {make_loop(lane, 0, wide, std::move(made), at_once)};
+    if (pieces > 1) made = {make_loop(piece, 0, pieces, std::move(made), LoopMark::unroll)};
+    return made;
+  }
+  /// True if all lanes loops of the block are legal, and access neighbours at once.
+  [[nodiscard]] bool lanes_are_wide(const Block& block) const {
+    return std::ranges::all_of(block, [this](const StmtPtr& stmt) {
+      return stmt->mark == LoopMark::lanes ? accesses_are_wide(in_.lowered.loop, stmt)
+                                           : lanes_are_wide(stmt->body);
     });
   }
   template <class Body>
@@ -193,18 +241,21 @@ class GroupTiles {
   };
   Shared shared(Block& body, const Side& side, bool along_terms) {
     const Shared made{in_.fresh.local(), along_terms};
-    // Neighbouring threads store a column: the padding puts its elements into different banks.
-    const std::int64_t padded = side.size() + (along_terms ? 1 : 0);
+    // Neighbouring threads store a column: the padding puts its elements into different banks, and
+    // keeps the alignment of pieces.
+    const std::int64_t padded = side.size() + (along_terms ? side.at_once : 0);
     body.push_back(make_declare(made.block, make_constant(Scalar::of_float(c_.type, 0)),
                                 {std::min(block_terms_, terms_.to), padded}));
     return made;
   }
 
-  /// The `count` terms of a block from `first` on.
-  Block of_terms(const Affine& first, std::int64_t count) {
-    Block body;
+  /// Reads the `count` terms of a block from `first` on.
+  void read(Block& body, const Affine& first, std::int64_t count) {
     read(body, a_, c_.a, c_.row->var, first_row_, row_, first, count);
     read(body, b_, c_.b, c_.lane->var, first_lane_, lane_, first, count);
+  }
+  /// Adds the products of a block of `count` terms to the sums.
+  void multiply(Block& body, std::int64_t count) {
     body.push_back(each_thread([&](const Affine& y, const Affine& x) {
       const VarId k = in_.fresh.var();
       Block step;
@@ -221,47 +272,62 @@ class GroupTiles {
                                LoopMark::unroll));
       return Block{make_loop(k, 0, count, step)};
     }));
-    return body;
   }
 
   /// Copies the elements of a term that a thread multiplies to registers.
   LocalId taken(Block& step, const Shared& from, const Affine& term, const Affine& thread,
                 const Side& side) {
     const LocalId made = in_.fresh.local();
-    const VarId n = in_.fresh.var();
-    const Affine at = affine_add(thread, affine_var(n, side.threads));
     step.push_back(make_declare(made, make_constant(Scalar::of_float(c_.type, 0)), {side.each}));
-    step.push_back(
-        make_loop(n, 0, side.each,
-                  {make_assign(made, make_local(from.block, c_.type, {term, at}), {affine_var(n)})},
-                  LoopMark::unroll));
+    append(step,
+           each_element(side, thread, LoopMark::lanes, [&](const Affine& at, const Affine& number) {
+             return Block{make_assign(made, make_local(from.block, c_.type, {term, at}), {number})};
+           }));
     return made;
   }
 
   void read(Block& body, const Shared& to, const ValuePtr& factor, VarId var,
             const Affine& first_of_side, const Side& side, const Affine& first,
             std::int64_t count) {
+    const std::int64_t fast = to.along_terms ? count : side.size();
+    const auto with = [&](std::int64_t wide) {
+      return read_pieces(to, factor, var, first_of_side, side, first, count, wide);
+    };
+    const Block copy{make_assign(to.block, factor)};
+    const VarId along = to.along_terms ? terms_.var : var;
+    const std::int64_t wide =
+        std::gcd(fast, std::min(neighbours_at_once(in_.lowered.loop, copy, along),
+                                wide_bytes_max / static_cast<std::int64_t>(size_of(c_.type))));
+    StmtPtr made = with(wide);
+    body.push_back(lanes_are_wide({made}) ? std::move(made) : with(1));
+  }
+
+  /// The threads read pieces of `wide` neighbours.
+  StmtPtr read_pieces(const Shared& to, const ValuePtr& factor, VarId var,
+                      const Affine& first_of_side, const Side& side, const Affine& first,
+                      std::int64_t count, std::int64_t wide) {
     const bool along_terms = to.along_terms;
-    const std::int64_t fast = along_terms ? count : side.size();
+    const std::int64_t fast = (along_terms ? count : side.size()) / wide;
     const std::int64_t slow = along_terms ? side.size() : count;
     const std::int64_t all = row_.threads * lane_.threads;
     const std::int64_t inner = largest_divisor(fast, std::min(all, warp_threads));
     const std::int64_t outer = largest_divisor(slow, all / inner);
-    body.push_back(threads(outer, inner, [&](const Affine& y, const Affine& x) {
-      const VarId s = in_.fresh.var(), f = in_.fresh.var();
+    return threads(outer, inner, [&](const Affine& y, const Affine& x) {
+      const VarId s = in_.fresh.var();
       const Affine at_slow = affine_add(y, affine_var(s, outer));
-      const Affine at_fast = affine_add(x, affine_var(f, inner));
-      const Affine& term = along_terms ? at_fast : at_slow;
-      const Affine& place = along_terms ? at_slow : at_fast;
-      Where where = outside_;
-      where[var] = affine_add(first_of_side, place);
-      where[terms_.var] = affine_add(first, term);
-      const StmtPtr store =
-          make_assign(to.block, substitute(factor, {where, {}, {}, {}, {}}), {term, place});
-      return Block{make_loop(s, 0, slow / outer,
-                             {make_loop(f, 0, fast / inner, {store}, LoopMark::unroll)},
-                             LoopMark::unroll)};
-    }));
+      const Block pieces =
+          each_element({0, 1, inner, fast / inner * wide, wide}, x, LoopMark::lanes,
+                       [&](const Affine& at_fast, const Affine&) {
+                         const Affine& term = along_terms ? at_fast : at_slow;
+                         const Affine& place = along_terms ? at_slow : at_fast;
+                         Where where = outside_;
+                         where[var] = affine_add(first_of_side, place);
+                         where[terms_.var] = affine_add(first, term);
+                         return Block{make_assign(
+                             to.block, substitute(factor, {where, {}, {}, {}, {}}), {term, place})};
+                       });
+      return Block{make_loop(s, 0, slow / outer, pieces, LoopMark::unroll)};
+    });
   }
 
   Scheduling& in_;

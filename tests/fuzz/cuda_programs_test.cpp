@@ -148,7 +148,8 @@ void tell(const std::string& what, const Target& target, std::vector<CubinUse> u
 }
 
 // B4: what a GPU often runs keeps its tiles in registers: no kernel has a frame in local memory,
-// into which registers would be spilled. Elementwise work and rows load and store 16 bytes at once
+// into which registers would be spilled. Elementwise work, rows and tiles of products load and
+// store 16 bytes at once
 TEST_F(NvrtcTest, TilesStayInRegisters) {
   const auto graph = [](const char* name, const auto& make) {
     Graph g(name);
@@ -176,7 +177,8 @@ TEST_F(NvrtcTest, TilesStayInRegisters) {
       graph("sum of all", [&](Graph& g) { return sum(matrix(g, "a")); })};
   // Loads and stores of 16 bytes, at least.
   const std::map<std::string, std::pair<unsigned, unsigned>> wide{
-      {"a + b", {2, 1}}, {"gelu", {1, 1}}, {"sums of rows", {1, 0}}, {"softmax", {3, 1}}};
+      {"a + b", {2, 1}},   {"gelu", {1, 1}},     {"sums of rows", {1, 0}},
+      {"softmax", {3, 1}}, {"product", {4, 16}}, {"product, bias, relu", {20, 16}}};
   for (const auto& [name, program] : programs) {
     for (const std::shared_ptr<const Compiler>& compiler : compilers_) {
       const auto made = compiler->compile(unit_of(program, name, compiler->target()));

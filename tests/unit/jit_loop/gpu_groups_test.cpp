@@ -183,13 +183,14 @@ TEST(GpuGroupsTest, ProductsAreTiles) {
     program << (c(i, j) += a(i, k) * b(k, j));
     return scheduled(program);
   };
-  const std::string start = ". threads 16(threads 16(2(2(.))))";
-  const std::string load = "threads 16(threads 16(2(1(.)))) threads 8(threads 32(2(1(.))))";
-  const std::string sums = " threads 16(threads 16(16(. 2(.) . 2(.) 2(2(.)))))";
-  EXPECT_EQ(product(32, 32, 32), "groups 1(groups 1(" + start + " . . 2(" + load + sums +
-                                     ") threads 16(threads 16(2(2(.))))))");
+  const std::string each = "threads 16(threads 16(2(at once 2(.))))";
+  const std::string load =
+      "threads 32(threads 4(1(at once 4(.)))) threads 16(threads 8(1(at once 4(.))))";
+  const std::string sums = " threads 16(threads 16(16(. at once 2(.) . at once 2(.) 2(2(.)))))";
+  EXPECT_EQ(product(32, 32, 32),
+            "groups 1(groups 1(. " + each + " . . 2(" + load + sums + ") " + each + "))");
   const std::string odd = product(75, 20, 40);
-  EXPECT_THAT(odd, ::testing::StartsWith("groups 2(groups 1(" + start));
+  EXPECT_THAT(odd, ::testing::StartsWith("groups 2(groups 1(. " + each));
   EXPECT_THAT(odd, ::testing::HasSubstr("threads 11(threads 8("));
   EXPECT_THAT(product(8, 100, 100), ::testing::Not(::testing::HasSubstr("threads 16(threads 16")));
 }
