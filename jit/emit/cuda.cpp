@@ -18,8 +18,10 @@ namespace {
 
 /// The beginning of units: types by their sizes, and functions of C compilers by NVRTC's names.
 /// WIDE defines a piece of `count` elements, and accesses by numbers of pieces: a single access of
-/// memory where arrays are aligned. A compiler that checks accesses of threads defines its own
-/// SHARED and the macros of accesses.
+/// memory where arrays are aligned. SHARED_COPY begins a copy to shared memory, which has ended,
+/// for the thread that began it, after wait_for_copies() (PTX ISA, "Data Movement and Conversion
+/// Instructions: Asynchronous copy"); before compute capability 8.0 it ends at once. A compiler
+/// that checks accesses of threads defines its own SHARED and the macros of accesses.
 constexpr std::string_view cuda_prelude = R"(typedef unsigned char u8;
 typedef signed char i8;
 typedef unsigned short u16;
@@ -34,13 +36,33 @@ typedef double f64;
 struct heddle_kernel_status { i32 code; i32 detail; };
 #define KERNEL extern "C" __global__ void
 #define GLOBAL
+#define INLINE static __device__ __forceinline__
 #ifndef SHARED
 #define SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #define SHARED_LOAD(type, name, at) (((const type*)name)[at])
 #define SHARED_STORE(type, name, at, value) (((type*)name)[at] = value)
+#define SHARED_COPY(type, name, at, from, place) \
+  begin_copy((type*)name + (at), (const type*)from + (place))
 #define WIDE_AT(type, from, at) (((type*)(from))[at])
+template <class T> INLINE void begin_copy(T* to, const T* from) {
+#if __CUDA_ARCH__ >= 800
+  const u32 place = (u32)__cvta_generic_to_shared(to);
+  if (sizeof(T) == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(place), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                 :: "r"(place), "l"(from), "n"((int)sizeof(T)) : "memory");
+  }
+#else
+  *to = *from;
 #endif
-#define INLINE static __device__ __forceinline__
+}
+INLINE void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+#endif
 #define WIDE(type, count, bytes)                                                              \
   struct __align__(bytes) type##x##count { type at[count]; };                                 \
   INLINE type##x##count load_##type##x##count(const type* from, i64 at, bool aligned) {       \

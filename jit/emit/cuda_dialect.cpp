@@ -116,6 +116,7 @@ void CudaDialect::check_stop() {
   line("if ({}) {{", meets_ ? "__syncthreads_or(*stop != 0)" : "*stop != 0");
   inner([&] {
     line("status->code = {};", HEDDLE_KERNEL_STOPPED);
+    if (group_ != nullptr && !group_->copies.empty()) line("wait_for_copies();");
     line("return;");
   });
 }
@@ -139,13 +140,48 @@ void CudaDialect::bind_groups(std::span<const Stmt* const> loops) {
 
 void CudaDialect::meet(std::span<const Stmt* const> loops) {
   const bool in_first_warp = product(loops) <= warp_threads;
-  if (since_barrier_ == Since::threads && !beyond_first_warp_ && in_first_warp) {
-    line("__syncwarp();");
-    return;
+  const GroupTouch next = touched_by(loops.back()->body, group_->shared);
+  const bool in_warp = in_first_warp && !beyond_first_warp_ && !touched_all_;
+  const GroupTouch& before = in_warp ? since_warp_barrier_ : since_barrier_;
+  if (touched_all_ ? !next.is_empty() : meet_in_memory(before, next)) {
+    if (in_warp) {
+      wait_for_copies();
+      line("__syncwarp();");
+      since_warp_barrier_ = {};
+    } else {
+      meet_all();
+    }
   }
-  if (since_barrier_ != Since::nothing) line("__syncthreads();");
-  since_barrier_ = Since::threads;
-  beyond_first_warp_ = !in_first_warp;
+  since_barrier_.add(next);
+  since_warp_barrier_.add(next);
+  beyond_first_warp_ = beyond_first_warp_ || !in_first_warp;
+}
+
+void CudaDialect::meet_all() {
+  wait_for_copies();
+  line("__syncthreads();");
+  since_barrier_ = {};
+  since_warp_barrier_ = {};
+  touched_all_ = beyond_first_warp_ = false;
+}
+
+void CudaDialect::touch_all(bool copies) {
+  touched_all_ = beyond_first_warp_ = true;
+  copies_go_on_ = copies_go_on_ || copies;
+}
+
+void CudaDialect::wait_for_copies() {
+  if (copies_go_on_) line("wait_for_copies();");
+  copies_go_on_ = false;
+}
+
+void CudaDialect::copy_wide(const WideAccess& to, const WideAccess& from, std::int64_t count) {
+  const std::string type = wide_type(from, count);
+  const Made place = index(to.piece(count)), source = index(from.piece(count));
+  line("if (aligned) SHARED_COPY({}, x{}, {}, t{}, {});", type, to.id, place, from.id, source);
+  line("for (i64 at = 0; !aligned && at < {}; ++at)", count);
+  line("  SHARED_COPY({0}, x{1}, {2} * ({3}) + at, t{4}, {2} * ({5}) + at);", c_type(to.type),
+       to.id, count, place, from.id, source);
 }
 
 void CudaDialect::begin_threads(std::span<const Stmt* const> loops) {
@@ -176,8 +212,8 @@ void CudaDialect::declare_array(LocalId local, const ArrayType& type, const Made
     line("for (i64 at = 0; at < {}; ++at) x{}[at] = {};", count, local, c_bare(start));
     return;
   }
-  if (since_barrier_ == Since::threads) line("__syncthreads();");
-  since_barrier_ = Since::fill;
+  if (touched_all_) meet_all();
+  since_barrier_.writes.insert(local);
   beyond_first_warp_ = true;
   line("SHARED({}, x{}, {});  // {}", c_type(type.dtype), local, count, type.to_string());
   line("for (u32 at = threadIdx.x; at < {}u; at += blockDim.x) x{}[at] = {};", count, local,

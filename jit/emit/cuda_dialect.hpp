@@ -13,6 +13,7 @@
 
 #include "jit/emit/c_dialect.hpp"
 #include "jit/loop/group_body.hpp"
+#include "jit/loop/group_order.hpp"
 #include "jit/loop/wide_access.hpp"
 
 namespace heddle::jit {
@@ -51,9 +52,13 @@ class CudaDialect : public CDialect {
       group_ = &group;
       bind_groups(loops);
       // The previous group used the same memory.
-      since_barrier_ = group.shared.empty() ? Since::nothing : Since::threads;
+      since_barrier_ = {};
+      since_warp_barrier_ = {};
+      touched_all_ = !group.shared.empty();
       beyond_first_warp_ = true;
+      copies_go_on_ = false;
       body();
+      if (copies_go_on_) wait_for_copies();
       group_ = nullptr;
     });
   }
@@ -68,10 +73,14 @@ class CudaDialect : public CDialect {
   void each_thread(std::span<const Stmt* const> loops, const Body& body) {
     meet(loops);
     begin_threads(loops);
+    const auto copied = group_->copies.find(loops.front()->var);
+    copied_ = copied == group_->copies.end() ? nullptr : &copied->second;
     by_one_thread([&] {
       bind_threads(loops);
       body();
     });
+    copies_go_on_ = copies_go_on_ || copied_ != nullptr;
+    copied_ = nullptr;
   }
   template <class Body>
   void stop_loop(VarId var, const Made& from, const Made& to, std::int64_t period,
@@ -83,13 +92,13 @@ class CudaDialect : public CDialect {
   template <class Body>
   void loop(VarId var, const Made& from, const Made& to, bool /*stays*/, const Body& body) {
     // In a later iteration, threads have worked in the previous iteration.
-    if (group_ != nullptr && group_->meets && !in_thread_) {
-      since_barrier_ = Since::threads;
-      beyond_first_warp_ = true;
-    }
+    const bool of_group = group_ != nullptr && group_->meets && !in_thread_;
+    const bool went_on = copies_go_on_;
+    if (of_group) touch_all(!group_->copies.empty());
     ++thread_loops_;
     CDialect::loop(var, from, to, false, body);
     --thread_loops_;
+    if (of_group) touch_all(went_on);
   }
   /// Traced kernels have a single thread.
   void tell(std::uint32_t assignment, BufferId buffer, const Made& at, const Made& before,
@@ -103,6 +112,17 @@ class CudaDialect : public CDialect {
   [[nodiscard]] bool is_shared(LocalId local) const {
     return group_ != nullptr && group_->shared.contains(local);
   }
+  /// True if the current thread only copies elements of buffers to the shared block: by copies that
+  /// go on until the threads next wait for each other.
+  [[nodiscard]] bool copies(LocalId local) const {
+    return copied_ != nullptr && copied_->contains(local);
+  }
+  /// Copies an element of the buffer, at place `from`, to place `to` of the block.
+  void copy(LocalId local, const Made& to, DType type, BufferId buffer, const Made& from) {
+    line("SHARED_COPY({}, x{}, {}, t{}, {});", c_type(type), local, to, buffer, from);
+  }
+  /// Copies `count` elements at once.
+  void copy_wide(const WideAccess& to, const WideAccess& from, std::int64_t count);
   /// Declares the variable of wide access number `k`, of `count` elements, with the elements in
   /// memory if the loop loads any.
   void begin_wide(std::size_t k, const WideAccess& access, std::int64_t count);
@@ -127,9 +147,15 @@ class CudaDialect : public CDialect {
     thread_loops_ = outside;
     in_thread_ = false;
   }
-  /// Before a block loop: waits for the threads that worked since all last waited. Threads of a
-  /// single warp, as in the last steps of a sum, wait for their warp alone.
+  /// Before a block loop: waits for the threads that touched the same memory since all last waited,
+  /// and for their copies. Threads of a single warp, as in the last steps of a sum, wait for their
+  /// warp alone.
   void meet(std::span<const Stmt* const> loops);
+  /// A barrier of the group.
+  void meet_all();
+  /// Threads may have touched all memory, and begun `copies`.
+  void touch_all(bool copies);
+  void wait_for_copies();
   void begin_groups(std::span<const Stmt* const> loops);
   void bind_groups(std::span<const Stmt* const> loops);
   void begin_threads(std::span<const Stmt* const> loops);
@@ -146,10 +172,13 @@ class CudaDialect : public CDialect {
   int thread_loops_ = 0;  ///< number of loops inside a thread around the current statement
   const GroupBody* group_ = nullptr;  ///< current group
   bool in_thread_ = false;            ///< in a block loop of group_
-  /// The possible work of threads since they last waited for each other.
-  enum class Since : std::uint8_t { nothing, fill, threads };
-  Since since_barrier_ = Since::nothing;
-  bool beyond_first_warp_ = false;  ///< threads beyond the first warp may have worked since
+  /// What threads may have touched since they last waited for each other, and since those of the
+  /// first warp did.
+  GroupTouch since_barrier_, since_warp_barrier_;
+  bool touched_all_ = false;        ///< threads may have touched all memory since the last barrier
+  bool beyond_first_warp_ = false;  ///< threads beyond the first warp may have worked since then
+  bool copies_go_on_ = false;       ///< a thread may not have waited for its copies yet
+  const std::set<LocalId>* copied_ = nullptr;  ///< by the current thread; null: no block
 };
 
 }  // namespace heddle::jit

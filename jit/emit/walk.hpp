@@ -118,6 +118,7 @@ class Walk {
         if (!stmt.dims.empty()) return lanes_.declare(stmt);
         return to_.declare(stmt.local, stmt.value->dtype, value(*stmt.value));
       case StmtKind::assign: {
+        if (copied(stmt)) return;
         const Made made = value(*stmt.value);
         if (stmt.subscripts.empty()) {
           to_.assign(stmt.local, made);
@@ -129,6 +130,18 @@ class Walk {
         return;
       }
     }
+  }
+
+  /// Emits an assignment that a dialect of groups makes by a copy; false, and nothing, for others.
+  bool copied(const Stmt& stmt) {
+    if constexpr (requires { Dialect::runs_in_groups; }) {
+      if (!to_.copies(stmt.local)) return false;
+      const Value& from = *stmt.value;
+      to_.copy(stmt.local, lanes_.element(stmt.local, stmt.subscripts), from.dtype, from.buffer,
+               to_.index(flatten(loop_.buffers[from.buffer].type, from.subscripts)));
+      return true;
+    }
+    return false;
   }
 
   void loop(const Stmt& stmt) {
@@ -162,6 +175,7 @@ class Walk {
     });
     if (wide_.empty()) return false;
     wide_count_ = stmt.to;
+    if (copies_wide(stmt)) return true;
     to_.scoped([&] {
       for (std::size_t k = 0; k < wide_.size(); ++k) to_.begin_wide(k, wide_[k], wide_count_);
       for (std::int64_t k = 0; k < stmt.to; ++k) {
@@ -173,6 +187,20 @@ class Walk {
     });
     wide_.clear();
     return true;
+  }
+  /// Where the current lanes loop copies to a shared block: emits a copy of all its elements at
+  /// once, or of each alone where the block is not touched in one piece.
+  bool copies_wide(const Stmt& stmt) {
+    const auto copy = std::ranges::find_if(stmt.body, [this](const StmtPtr& inner) {
+      return inner->kind == StmtKind::assign && to_.copies(inner->local);
+    });
+    if (copy == stmt.body.end()) return false;
+    const auto to = std::ranges::find(wide_, true, &WideAccess::in_block);
+    const auto from = std::ranges::find(wide_, false, &WideAccess::in_block);
+    const bool at_once = stmt.body.size() == 1 && to != wide_.end() && from != wide_.end();
+    if (at_once) to_.copy_wide(*to, *from, wide_count_);
+    wide_.clear();
+    return at_once;
   }
   /// The number of the current lanes loop's wide access to this element, and of the element there.
   std::optional<std::pair<std::size_t, std::int64_t>> in_wide(bool in_block, std::uint32_t id,

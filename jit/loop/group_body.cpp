@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "jit/loop/group_order.hpp"
 #include "jit/loop/rewrite.hpp"
 
 namespace heddle::jit {
@@ -106,6 +107,20 @@ class Narrowing {
   const std::map<LocalId, std::size_t>& axes_;
 };
 
+/// Adds the copies of the block loops in the body; `shared` gets the types of shared blocks.
+void find_copies(const Block& body, std::map<LocalId, ArrayType>& shared, GroupBody& made) {
+  for (const StmtPtr& stmt : body) {
+    if (stmt->kind == StmtKind::declare && made.shared.contains(stmt->local))
+      shared[stmt->local] = {stmt->value->dtype, stmt->dims};
+    if (!is_block_loop(*stmt)) {
+      find_copies(stmt->body, shared, made);
+      continue;
+    }
+    auto copied = copied_blocks(threads_of(*stmt).back()->body, shared);
+    if (!copied.empty()) made.copies[stmt->var] = std::move(copied);
+  }
+}
+
 }  // namespace
 
 std::vector<const Stmt*> threads_of(const Stmt& loop) {
@@ -132,6 +147,8 @@ GroupBody group_body(const Block& body) {
   // All threads fill shared blocks before any thread reads them.
   made.meets = axes.nests > 1 || axes.repeats || !made.shared.empty();
   made.statements = Narrowing(axes.of_threads).block(body);
+  std::map<LocalId, ArrayType> shared;
+  find_copies(made.statements, shared, made);
   return made;
 }
 

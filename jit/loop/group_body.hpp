@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct GroupBody {
   std::set<LocalId> shared;  ///< local blocks in the memory of the group
   bool has_threads = false;  ///< false: a single thread runs the whole body
   bool meets = false;        ///< threads wait for each other
+  /// By the variable of an outermost block loop: the blocks that its threads only copy elements to
+  /// (group_order.hpp).
+  std::map<VarId, std::set<LocalId>> copies;
 };
 
 /// The group body of parallel loops. A block belongs to a thread where each access has the

@@ -136,8 +136,12 @@ class GroupTiles {
         return Block{make_assign(sums_, substitute(c_.start, {where, {}, {}, {}, {}}), at)};
       }));
     }
-    a_ = shared(body, row_, c_.a_is_contiguous);
-    b_ = shared(body, lane_, !c_.b_is_contiguous);
+    places_.clear();
+    do {
+      const Shared a = shared(body, row_, c_.a_is_contiguous);
+      places_.emplace_back(a, shared(body, lane_, !c_.b_is_contiguous));
+    } while (places_.size() < 2 && terms_.to > block_terms_ &&
+             2 * block_bytes(Block{body.end() - 2, body.end()}) <= group_bytes_max);
     Block terms = all_terms();
     for (std::size_t k = c_.reduced.size(); k-- > 0;) {
       if (k == which_) continue;
@@ -151,21 +155,46 @@ class GroupTiles {
     return body;
   }
 
-  /// Reads and multiplies all terms, block by block.
+  /// Reads and multiplies all terms, block by block. With two places for a block, the next block is
+  /// read while the present one is multiplied.
   Block all_terms() {
     const std::int64_t size = block_terms_, whole = terms_.to / size, rest = terms_.to % size;
     Block made;
-    if (whole > 0) {
-      const VarId block = in_.fresh.var();
+    if (places_.size() == 1) {
+      if (whole > 0) {
+        const VarId block = in_.fresh.var();
+        Block body;
+        read(body, 0, affine_var(block, size), size);
+        multiply(body, 0, size);
+        made.push_back(make_loop(block, 0, whole, std::move(body)));
+      }
+      if (rest > 0) {
+        read(made, 0, Affine{whole * size, {}}, rest);
+        multiply(made, 0, rest);
+      }
+      return made;
+    }
+    read(made, 0, {}, size);
+    const std::int64_t pairs = (whole - 1) / 2;
+    if (pairs > 0) {
+      const VarId pair = in_.fresh.var();
       Block body;
-      read(body, affine_var(block, size), size);
-      multiply(body, size);
-      made.push_back(make_loop(block, 0, whole, std::move(body)));
+      for (const std::size_t place : {0U, 1U}) {
+        const auto next = static_cast<std::int64_t>(place + 1) * size;
+        read(body, 1 - place, affine_add(affine_var(pair, 2 * size), Affine{next, {}}), size);
+        multiply(body, place, size);
+      }
+      made.push_back(make_loop(pair, 0, pairs, std::move(body)));
     }
-    if (rest > 0) {
-      read(made, Affine{whole * size, {}}, rest);
-      multiply(made, rest);
-    }
+    std::size_t place = 0;  // of the last block that was read
+    const auto then = [&](std::int64_t first, std::int64_t count) {
+      read(made, 1 - place, Affine{first, {}}, count);
+      multiply(made, place, size);
+      place = 1 - place;
+    };
+    if (2 * pairs + 1 < whole) then((2 * pairs + 1) * size, size);
+    if (rest > 0) then(whole * size, rest);
+    multiply(made, place, rest > 0 ? rest : size);
     return made;
   }
 
@@ -250,17 +279,19 @@ class GroupTiles {
   }
 
   /// Reads the `count` terms of a block from `first` on.
-  void read(Block& body, const Affine& first, std::int64_t count) {
-    read(body, a_, c_.a, c_.row->var, first_row_, row_, first, count);
-    read(body, b_, c_.b, c_.lane->var, first_lane_, lane_, first, count);
+  void read(Block& body, std::size_t place, const Affine& first, std::int64_t count) {
+    const auto& [a, b] = places_[place];
+    read(body, a, c_.a, c_.row->var, first_row_, row_, first, count);
+    read(body, b, c_.b, c_.lane->var, first_lane_, lane_, first, count);
   }
   /// Adds the products of a block of `count` terms to the sums.
-  void multiply(Block& body, std::int64_t count) {
+  void multiply(Block& body, std::size_t place, std::int64_t count) {
+    const Shared a = places_[place].first, b = places_[place].second;
     body.push_back(each_thread([&](const Affine& y, const Affine& x) {
       const VarId k = in_.fresh.var();
       Block step;
-      const LocalId rows = taken(step, a_, affine_var(k), y, row_);
-      const LocalId lanes = taken(step, b_, affine_var(k), x, lane_);
+      const LocalId rows = taken(step, a, affine_var(k), y, row_);
+      const LocalId lanes = taken(step, b, affine_var(k), x, lane_);
       const VarId r = in_.fresh.var(), l = in_.fresh.var();
       const std::vector<Affine> at{y, x, affine_var(r), affine_var(l)};
       const ValuePtr sum = make_local(sums_, c_.type, at);
@@ -295,9 +326,12 @@ class GroupTiles {
     };
     const Block copy{make_assign(to.block, factor)};
     const VarId along = to.along_terms ? terms_.var : var;
+    // A column is copied element by element: such copies go on while the threads multiply.
+    const bool alone = to.along_terms && factor->kind == ValueKind::load;
+    const std::int64_t most =
+        alone ? 1 : wide_bytes_max / static_cast<std::int64_t>(size_of(c_.type));
     const std::int64_t wide =
-        std::gcd(fast, std::min(neighbours_at_once(in_.lowered.loop, copy, along),
-                                wide_bytes_max / static_cast<std::int64_t>(size_of(c_.type))));
+        std::gcd(fast, std::min(neighbours_at_once(in_.lowered.loop, copy, along), most));
     StmtPtr made = with(wide);
     body.push_back(lanes_are_wide({made}) ? std::move(made) : with(1));
   }
@@ -340,7 +374,8 @@ class GroupTiles {
   Affine first_row_, first_lane_;
   Where outside_;
   LocalId sums_ = 0;
-  Shared a_, b_;
+  /// The group's copies of a block of terms of both factors, at one or two places.
+  std::vector<std::pair<Shared, Shared>> places_;
 };
 
 }  // namespace

@@ -27,8 +27,11 @@ Group::Group() : Meeting{} {
               unsigned other) {
     std::string& fault = static_cast<Group*>(group)->fault_;
     if (!fault.empty()) return;
-    fault = std::string("threads ") + std::to_string(one) + " and " + std::to_string(other) +
-            " touch " + name + "[" + std::to_string(element) + "] without a barrier in between";
+    const std::string at = std::string(name) + "[" + std::to_string(element) + "]";
+    fault = other == a_copy
+                ? "thread " + std::to_string(one) + " touches " + at + ", to which a copy goes on"
+                : "threads " + std::to_string(one) + " and " + std::to_string(other) + " touch " +
+                      at + " without a barrier in between";
   };
 }
 

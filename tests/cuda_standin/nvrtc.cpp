@@ -76,15 +76,34 @@ struct standin_touch {
     warp_epoch = meeting.warp_epochs[self / 32];
   }
 };
+// A copy to an element that has not ended: the thread that began it ends it.
+struct standin_copy {
+  standin_copy* next;
+  void* to;  // null: no copy
+  const void* from;
+  unsigned bytes;
+};
+static __thread standin_copy* standin_copies[1024];  // of each thread of the group
+static inline void wait_for_copies() {
+  standin_copy*& first = standin_copies[standin_now->thread];
+  for (; first != 0; first = first->next) {
+    __builtin_memcpy(first->to, first->from, first->bytes);
+    first->to = 0;
+  }
+}
 template <class T> struct standin_element {
   T value;
   standin_touch written, read;
+  standin_copy copy;
 };
 template <class T> struct standin_access {
   standin_element<T>& at;
   const char* name;
   unsigned long long number;
   void check(const standin_touch& touch) const {
+    const unsigned a_copy = ~0u;  // as the other thread
+    if (at.copy.to != 0)
+      standin_now->meeting->accuse(standin_now->meeting, name, number, standin_now->thread, a_copy);
     if (!touch.by_others()) return;
     standin_now->meeting->accuse(standin_now->meeting, name, number, standin_now->thread,
                                  touch.thread);
@@ -101,6 +120,15 @@ template <class T> struct standin_access {
     return at.value = value;
   }
   T operator=(const standin_access& other) const { return *this = (T)other; }
+  void begin_copy(const T* from) const {
+    check(at.written);
+    check(at.read);
+    if (at.copy.to != 0) return;  // accused
+    at.written.add();
+    standin_copy*& first = standin_copies[standin_now->thread];
+    at.copy = {first, &at.value, from, sizeof(T)};
+    first = &at.copy;
+  }
 };
 template <class T, unsigned N> struct standin_shared {
   standin_element<T>* elements;
@@ -128,6 +156,27 @@ void standin_store(const Shared& to, unsigned long long at, const Wide& value) {
   const unsigned count = sizeof value.at / sizeof value.at[0];
   for (unsigned k = 0; k < count; ++k) to[count * at + k] = value.at[k];
 }
+template <class Wide> struct standin_piece {
+  template <class Shared>
+  static void copy(const Shared& to, unsigned long long at, const void* from, long long place) {
+    const Wide& piece = standin_wide_at<const Wide>(from, place);
+    const unsigned count = sizeof piece.at / sizeof piece.at[0];
+    for (unsigned k = 0; k < count; ++k) to[count * at + k].begin_copy(&piece.at[k]);
+  }
+};
+template <class T> struct standin_single {
+  template <class Shared>
+  static void copy(const Shared& to, unsigned long long at, const void* from, long long place) {
+    to[at].begin_copy((const T*)from + place);
+  }
+};
+template <> struct standin_piece<float> : standin_single<float> {};
+template <> struct standin_piece<double> : standin_single<double> {};
+template <> struct standin_piece<int> : standin_single<int> {};
+template <> struct standin_piece<unsigned> : standin_single<unsigned> {};
+template <> struct standin_piece<long long> : standin_single<long long> {};
+template <> struct standin_piece<unsigned long long> : standin_single<unsigned long long> {};
+#define SHARED_COPY(type, name, at, from, place) standin_piece<type>::copy(name, at, from, place)
 #define SHARED_LOAD(type, name, at) standin_load<type>(name, at)
 #define SHARED_STORE(type, name, at, value) standin_store(name, at, value)
 #define SHARED(type, name, count) \
@@ -195,13 +244,14 @@ std::string with_addresses(std::string text) {
   return text;
 }
 
-/// Removes one barrier, of a group or of a warp, which HEDDLE_TEST_NVRTC_DROPS selects.
+/// Removes one barrier, of a group or of a warp, or one wait for copies, which
+/// HEDDLE_TEST_NVRTC_DROPS selects.
 std::string without_barrier(std::string text) {
   const char* const drops = std::getenv("HEDDLE_TEST_NVRTC_DROPS");
   if (drops == nullptr) return text;
   int left = std::atoi(drops);
-  for (std::size_t at = 0; (at = text.find("__sync", at)) != std::string::npos; ++at) {
-    for (const std::string barrier : {"__syncthreads();", "__syncwarp();"}) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    for (const std::string barrier : {"__syncthreads();", "__syncwarp();", "wait_for_copies();"}) {
       if (text.compare(at, barrier.size(), barrier) == 0 && left-- == 0)
         return text.erase(at, barrier.size());
     }

@@ -9,6 +9,8 @@
 
 namespace heddle::cuda_standin {
 
+inline constexpr unsigned a_copy = ~0U;
+
 /// The barrier of a group's threads. The code that nvrtc.cpp puts before kernels has the same
 /// structure.
 struct Meeting {
@@ -16,7 +18,8 @@ struct Meeting {
   int (*wait)(Meeting*, unsigned line, int vote);
   /// Waits until every thread of the caller's warp is at this line.
   void (*wait_in_warp)(Meeting*, unsigned line);
-  /// Reports that two threads touched an element of shared memory and at least one of them wrote.
+  /// Reports that two threads touched an element of shared memory and at least one of them wrote;
+  /// or that a thread touched an element to which a copy goes on, for a_copy as the other thread.
   void (*accuse)(Meeting*, const char* name, unsigned long long element, unsigned one,
                  unsigned other);
   unsigned long long epoch;            ///< changes after each meeting, unique to the group

@@ -331,7 +331,7 @@ TEST_F(PoclTest, BarriersAreNeeded) {
   product << (c(i, j) += a(i, k) * b(k, j));
   transpose << (turned(i, j) = a(j, i));
   EXPECT_GE(needed_barriers(rows), 8) << "256 sums are joined in 8 steps";
-  EXPECT_GE(needed_barriers(product), 2) << "before the tiles are filled, and before they are read";
+  EXPECT_GE(needed_barriers(product), 4) << "before the tiles are filled, and before they are read";
   EXPECT_GE(needed_barriers(transpose), 4) << "as of a product, whole tiles and the remainder";
 }
 

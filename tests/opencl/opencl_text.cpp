@@ -30,6 +30,9 @@ typedef struct { i32 code; i32 detail; } heddle_kernel_status;
 #define SHARED(type, name, count) __local type name[count]
 #define SHARED_LOAD(type, name, at) (((__local const type*)name)[at])
 #define SHARED_STORE(type, name, at, value) (((__local type*)name)[at] = value)
+#define SHARED_COPY(type, name, at, from, place) \
+  (((__local type*)name)[at] = ((__global const type*)from)[place])
+#define wait_for_copies()
 #define WIDE(type, count, bytes)                                                               \
   typedef struct { type at[count]; } __attribute__((aligned(bytes))) type##x##count;           \
   INLINE type##x##count load_##type##x##count(__global const type* from, i64 at,               \

@@ -184,11 +184,14 @@ TEST(GpuGroupsTest, ProductsAreTiles) {
     return scheduled(program);
   };
   const std::string each = "threads 16(threads 16(2(at once 2(.))))";
-  const std::string load =
-      "threads 32(threads 4(1(at once 4(.)))) threads 16(threads 8(1(at once 4(.))))";
+  const std::string load = " threads 16(threads 16(2(.))) threads 16(threads 8(1(at once 4(.))))";
   const std::string sums = " threads 16(threads 16(16(. at once 2(.) . at once 2(.) 2(2(.)))))";
-  EXPECT_EQ(product(32, 32, 32),
-            "groups 1(groups 1(. " + each + " . . 2(" + load + sums + ") " + each + "))");
+  // The next terms are read before the present ones are multiplied, in pairs of blocks.
+  EXPECT_EQ(product(32, 32 * 3, 32), "groups 1(groups 1(. " + each + " . . . ." + load + " 2(" +
+                                         (load + sums + load + sums).substr(1) + ")" + load + sums +
+                                         sums + " " + each + "))");
+  EXPECT_EQ(product(32, 16, 32), "groups 1(groups 1(. " + each + " . . 1(" +
+                                     (load + sums).substr(1) + ") " + each + "))");
   const std::string odd = product(75, 20, 40);
   EXPECT_THAT(odd, ::testing::StartsWith("groups 2(groups 1(. " + each));
   EXPECT_THAT(odd, ::testing::HasSubstr("threads 11(threads 8("));
@@ -397,6 +400,9 @@ std::string steps_of(const std::string& body) {
     tell("    SHARED(", "fill ");
     tell("    for (i64 i", "loop ");
     tell("    if (threadIdx.x < ", "threads ");
+    tell("  SHARED_COPY(", "copy ");
+    tell("if (aligned) SHARED_COPY(", "copies ");
+    tell("    wait_for_copies();", "wait ");
   }
   return steps;
 }
@@ -408,9 +414,9 @@ TEST(GpuGroupsTest, BarriersAreAroundWhatIsShared) {
   const std::string block =
       "let x0: f32[64] = 0:f32\nblock i2 in 0..64 { x0[i2] = t0[i0, i2] }\n"
       "block i3 in 0..64 { t1[i0, i3] = x0[63 - i3] }\n";
-  EXPECT_EQ(steps_of(block), "barrier fill barrier threads barrier threads ");
+  EXPECT_EQ(steps_of(block), "barrier fill barrier threads copy wait barrier threads ");
   EXPECT_EQ(steps_of("for i1 in 0..3 { " + block + "}\n"),
-            "loop barrier fill barrier threads barrier threads ");
+            "loop wait barrier fill barrier threads copy wait barrier threads ");
   EXPECT_EQ(steps_of("for i1 in 0..3 { block i2 in 0..8 { t1[i0, i2] = t0[i0, i2] } }\n"),
             "loop barrier threads ");
   const std::string half =
@@ -419,7 +425,48 @@ TEST(GpuGroupsTest, BarriersAreAroundWhatIsShared) {
       "block i4 in 0..16 { x0[i4] = add.f32(x0[i4], x0[i4 + 16]) }\n"
       "block i5 in 0..64 { t1[i0, i5] = x0[0] }\n";
   EXPECT_EQ(steps_of(half),
-            "barrier fill barrier threads barrier threads warp threads barrier threads ");
+            "barrier fill barrier threads copy wait barrier threads warp threads barrier threads ");
+}
+
+// B4: threads go on without waiting where what they touch next is something else. All threads wait
+// before one beyond the first warp reads what the first warp wrote, also long before
+TEST(GpuGroupsTest, ThreadsWaitOnlyWhereMemoryMeets) {
+  const std::string blocks = "let x0: f32[64] = 0:f32\nlet x1: f32[64] = 0:f32\n";
+  EXPECT_EQ(
+      steps_of(blocks + "block i2 in 0..64 { x0[i2] = t0[i0, i2] }\n"
+                        "block i3 in 0..64 { x1[i3] = t0[i0, 63 - i3] }\n"
+                        "block i4 in 0..64 { t1[i0, i4] = add.f32(x0[63 - i4], x1[63 - i4]) }\n"),
+      "barrier fill fill barrier threads copy threads copy wait barrier threads ");
+  EXPECT_EQ(steps_of("block i2 in 0..64 { t1[i0, i2] = t0[i0, i2] }\n"
+                     "block i3 in 0..64 { t1[i0, i3] = add.f32(t1[i0, i3], 1:f32) }\n"),
+            "threads barrier threads ");
+  EXPECT_EQ(steps_of(blocks + "block i2 in 0..16 { x0[i2] = add.f32(t0[i0, i2], 1:f32) }\n"
+                              "block i3 in 0..16 { x1[i3] = x0[15 - i3] }\n"
+                              "block i4 in 0..16 { x1[i4 + 16] = x1[i4] }\n"
+                              "block i5 in 0..64 { t1[i0, i5] = x0[63 - i5] }\n"),
+            "barrier fill fill barrier threads warp threads warp threads barrier threads ");
+}
+
+// B4: copies from buffers to the memory of a group go on until the threads next wait for each
+// other, at the latest until the group ends. What is read or written otherwise by the same threads
+// is no such copy, nor are copies that a store may overtake
+TEST(GpuGroupsTest, CopiesGoOnWhileThreadsWork) {
+  const std::string block = "let x0: f32[64] = 0:f32\n";
+  const auto work = [&](const std::string& body) {
+    return steps_of(block + "block i2 in 0..8 { " + body + " }\n");
+  };
+  const std::string begin = "barrier fill barrier threads ";
+  EXPECT_EQ(work("x0[i2] = t0[i0, i2]"), begin + "copy wait ");
+  EXPECT_EQ(work("for i3 in 0..8 { x0[8*i2 + i3] = t0[i0, 8*i3 + i2] }"),
+            begin + "loop copy wait ");
+  EXPECT_EQ(work("lanes i3 in 0..4 { x0[4*i2 + i3] = t0[i0, 4*i2 + i3] }"),
+            begin + "copies copy wait ")
+      << "at once, or else element by element";
+  EXPECT_EQ(work("for i3 in 0..2 { x0[i2] = t0[i0, i2 + i3] }"), begin + "loop ") << "twice";
+  EXPECT_EQ(work("x0[i2] = t0[i0, i2]\nx0[i2 + 8] = t0[i0, i2]"), begin) << "twice";
+  EXPECT_EQ(work("x0[i2] = t0[i0, i2]\nx0[i2] = add.f32(x0[i2], 1:f32)"), begin);
+  EXPECT_EQ(work("x0[i2] = t0[i0, i2]\nt1[i0, i2] = 1:f32"), begin);
+  EXPECT_EQ(work("x0[i2] = mul.f32(t0[i0, i2], t0[i0, i2])"), begin);
 }
 
 // J9: as many groups and threads as a kernel has use for
@@ -437,7 +484,7 @@ TEST(GpuGroupsTest, LaunchesHaveAShape) {
 
 // S12: kernels of long loops look whether they are to stop, wherever the long loop is
 TEST(GpuGroupsTest, LongKernelsLookWhetherToStop) {
-  const auto looks = [](std::int64_t extent) {
+  const auto text = [](std::int64_t extent) {
     const Index i, j, k;
     const Tensor a("a", f32, {extent, extent}), b("b", f32, {extent, extent}),
         c("c", f32, {extent, extent});
@@ -446,11 +493,17 @@ TEST(GpuGroupsTest, LongKernelsLookWhetherToStop) {
     const Lowered made = schedule(optimize(lower(program)), gpu);
     CompileUnit unit{.name = "unit", .kernels = {}};
     unit.kernels.push_back({.name = "k", .loop = made.verified, .names = {}});
-    return emit_cuda(unit, gpu).find("*stop != 0)") != std::string::npos;
+    return emit_cuda(unit, gpu);
   };
-  EXPECT_FALSE(looks(32));
-  EXPECT_TRUE(looks(2048));
-  EXPECT_TRUE(looks(16'384));
+  const std::string look = "*stop != 0)";
+  EXPECT_THAT(text(32), ::testing::Not(::testing::HasSubstr(look)));
+  EXPECT_THAT(text(2048), ::testing::HasSubstr(look));
+  const std::string longest = text(16'384);
+  EXPECT_THAT(longest, ::testing::HasSubstr(look));
+  // No thread ends before its copies.
+  const std::size_t between = longest.find(look, longest.find("SHARED_COPY(f32, x"));
+  ASSERT_NE(between, std::string::npos);
+  EXPECT_LT(longest.find("wait_for_copies();", between), longest.find("return;", between));
 }
 
 // J5: a GPU is a target of its own, in text too

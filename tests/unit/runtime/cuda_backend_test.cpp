@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -48,6 +49,53 @@ class CudaBackendTest : public testing::Test {
     Program program("increment");
     program << (x(i) += amount);
     return program;
+  }
+
+  /// For each barrier of a program's kernels, and each wait for copies: its text, and the fault
+  /// that the stand-in finds without it, or nothing. Each element of the inputs is 1, and of the
+  /// result `expected`.
+  std::vector<std::pair<std::string, std::string>> faults_without(const Program& program,
+                                                                  const std::vector<Tensor>& inputs,
+                                                                  const Tensor& result,
+                                                                  float expected) const {
+    std::vector<std::pair<std::string, std::string>> found;
+    const std::string source = Backend::open(options()).compile(program).source();
+    for (std::size_t at = 0; at < source.size(); ++at) {
+      for (const char* const each : {"__syncthreads();", "__syncwarp();", "wait_for_copies();"})
+        if (source.compare(at, std::strlen(each), each) == 0) found.emplace_back(each, "");
+    }
+    for (std::size_t dropped = 0; dropped <= found.size(); ++dropped) {
+      BackendOptions with = options();
+      with.cache = false;
+      // Errors of a GPU stay with its driver.
+      const std::string file =
+          (directory_.path() / ("driver" + std::to_string(dropped) + ".so")).string();
+      std::filesystem::copy(test::cuda_standin, file);
+      with.cuda_driver = file;
+      EXPECT_EQ(setenv("HEDDLE_TEST_NVRTC_DROPS", std::to_string(dropped).c_str(), 1), 0);
+      const Backend backend = Backend::open(with);
+      const Code code = backend.compile(program);
+      unsetenv("HEDDLE_TEST_NVRTC_DROPS");
+      const Routine run = Context(backend.physical_device(0).new_virtual_device()).link(code);
+      for (const Tensor& each : inputs) {
+        const auto elements = static_cast<std::size_t>(*each.type().num_elements());
+        run.context().write(each, std::vector<float>(elements, 1));
+      }
+      const Status ended = run.schedule().wait();
+      void* const driver = ::dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD);
+      const auto* const gpu =
+          static_cast<const cuda_standin::Controls*>(::dlsym(driver, "cuda_standin"));
+      if (ended.ok()) {
+        EXPECT_THAT(run.context().read<float>(result), Each(expected));
+      } else {
+        EXPECT_THAT(ended.to_string(), HasSubstr("CUDA_ERROR_LAUNCH_FAILED"));
+        EXPECT_LT(dropped, found.size()) << "all are there: " << gpu->fault();
+        if (dropped < found.size()) found[dropped].second = gpu->fault();
+        gpu->reset();  // frees what it is asked to again
+      }
+      ::dlclose(driver);
+    }
+    return found;
   }
 
   const TempDirectory directory_;
@@ -240,41 +288,38 @@ TEST_F(CudaBackendTest, BarriersAreNeeded) {
   const Index i, j;
   Program program("sums");
   program << (sums(i) = sum(rows(i, j)));
-  const std::string source = Backend::open(options()).compile(program).source();
-  int barriers = 0, needed = 0;  // of the group, and of its first warp
-  for (const std::string_view barrier : {"__syncthreads();", "__syncwarp();"}) {
-    for (std::size_t at = 0; (at = source.find(barrier, at)) != std::string::npos; ++at) ++barriers;
+  std::size_t needed = 0;
+  for (const auto& [barrier, fault] : faults_without(program, {rows}, sums, 1000)) {
+    if (fault.empty()) continue;
+    EXPECT_THAT(fault, HasSubstr("without a barrier in between"));
+    ++needed;
   }
-  for (int dropped = 0; dropped <= barriers; ++dropped) {
-    BackendOptions with = options();
-    with.cache = false;
-    // Errors of a GPU stay with its driver.
-    const std::string file =
-        (directory_.path() / ("driver" + std::to_string(dropped) + ".so")).string();
-    std::filesystem::copy(test::cuda_standin, file);
-    with.cuda_driver = file;
-    ASSERT_EQ(setenv("HEDDLE_TEST_NVRTC_DROPS", std::to_string(dropped).c_str(), 1), 0);
-    const Backend backend = Backend::open(with);
-    const Code code = backend.compile(program);
-    unsetenv("HEDDLE_TEST_NVRTC_DROPS");
-    const Routine run = Context(backend.physical_device(0).new_virtual_device()).link(code);
-    run.context().write(rows, std::vector<float>(3000, 1));
-    const Status ended = run.schedule().wait();
-    void* const driver = ::dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD);
-    const auto* const gpu =
-        static_cast<const cuda_standin::Controls*>(::dlsym(driver, "cuda_standin"));
-    if (ended.ok()) {
-      EXPECT_THAT(run.context().read<float>(sums), ElementsAre(1000, 1000, 1000));
+  EXPECT_GE(needed, 8U) << "256 sums are joined in 8 steps";
+}
+
+// B4: the next terms of a product are copied while the threads multiply the present ones: without
+// one of the waits, the stand-in finds a thread that touches what is not there yet; without one of
+// the barriers, a thread that writes what another reads
+TEST_F(CudaBackendTest, CopiesAreWaitedFor) {
+  const Tensor a("a", f32, {32, 56}), b("b", f32, {56, 32}), c("c", f32, {32, 32});
+  const Index i, j, k;
+  Program program("product");
+  program << (c(i, j) += a(i, k) * b(k, j));
+  std::size_t waits = 0, barriers = 0, unneeded = 0;
+  for (const auto& [barrier, fault] : faults_without(program, {a, b}, c, 56)) {
+    if (barrier == "wait_for_copies();") {
+      EXPECT_THAT(fault, HasSubstr("to which a copy goes on"));
+      ++waits;
+    } else if (fault.empty()) {
+      ++unneeded;
     } else {
-      EXPECT_THAT(ended.to_string(), HasSubstr("CUDA_ERROR_LAUNCH_FAILED"));
-      EXPECT_THAT(gpu->fault(), HasSubstr("without a barrier in between"));
-      EXPECT_LT(dropped, barriers) << "all are there";
-      ++needed;
-      gpu->reset();  // frees what it is asked to again
+      EXPECT_THAT(fault, HasSubstr("without a barrier in between"));
+      ++barriers;
     }
-    ::dlclose(driver);
   }
-  EXPECT_GE(needed, 8) << "256 sums are joined in 8 steps";
+  EXPECT_EQ(waits, 4U) << "two of a loop over pairs of blocks, before the last terms, after them";
+  EXPECT_EQ(barriers, 5U) << "with each wait, and before the first copies";
+  EXPECT_LE(unneeded, 1U) << "between two groups, of which there is one";
 }
 
 // O57, B4: a traced kernel tells each value while it runs, more than there is room for at once; a
