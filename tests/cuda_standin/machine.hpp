@@ -108,9 +108,6 @@ inline Result enter(const char* function, bool needs_context = true) {
   if (const Result entered = enter(#function __VA_OPT__(, ) __VA_ARGS__); entered != success) \
     return entered;
 
-/// GPU memory is out of the host's reach: GPU addresses have an extra bit, and with that bit no
-/// address belongs to the host.
-inline constexpr Address not_of_host = Address{1} << 47U;
 inline bool is_of_gpu(Address data) { return (data & not_of_host) != 0; }
 inline void* in_host(Address data) { return reinterpret_cast<void*>(data & ~not_of_host); }
 

@@ -10,6 +10,9 @@
 namespace heddle::cuda_standin {
 
 inline constexpr unsigned a_copy = ~0U;
+/// GPU memory is out of the host's reach: GPU addresses have an extra bit, and with that bit no
+/// address belongs to the host.
+inline constexpr std::uint64_t not_of_host = std::uint64_t{1} << 47U;
 
 /// The barrier of a group's threads. The code that nvrtc.cpp puts before kernels has the same
 /// structure.

@@ -6,11 +6,14 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -18,6 +21,9 @@
 #include <vector>
 
 #include "heddle/heddle.hpp"
+#include "jit/code/code.hpp"
+#include "jit/system/inside.hpp"
+#include "runtime/memory/buffer_state.hpp"
 #include "tests/cuda_standin/standin.hpp"
 #include "tests/support/failure.hpp"
 #include "tests/support/paths.hpp"
@@ -117,6 +123,34 @@ TEST_F(CudaBackendTest, ComputesWhatProgramsSay) {
   const std::vector<float> found = run.context().read<float>(x_);
   for (std::size_t k = 0; k < found.size(); ++k)
     ASSERT_EQ(found[k], static_cast<float>(k + 3)) << k;
+}
+
+// S23, B4: the host's code in a routine runs after the kernels before it, and before those behind
+// it: a stream that runs ahead waits
+TEST_F(CudaBackendTest, HostCallsComeBetweenKernels) {
+  const Backend backend = Backend::open(options());
+  const Code code = backend.compile(increment(x_));
+  const Routine plain = Context(backend.physical_device(0).new_virtual_device()).link(code);
+  plain.context().write(x_, std::vector<float>(1000, 1));
+  // The stand-in's memory is the host's, but for a bit of its addresses.
+  auto* const data = reinterpret_cast<float*>(
+      reinterpret_cast<std::uintptr_t>(Inside::of(plain.context().view(x_).buffer())->data) &
+      ~cuda_standin::not_of_host);
+  std::vector<float> seen(1000);
+  auto with_call = std::make_shared<jit::CodeData>(*Inside::of(code));
+  auto core = std::make_shared<jit::Core>(*with_call->core);
+  core->steps.emplace_back(jit::CallStep{[&] {
+    std::copy_n(data, seen.size(), seen.begin());
+    std::fill_n(data, seen.size(), 10.0F);
+    return Status();
+  }});
+  core->steps.push_back(core->steps.front());
+  with_call->core = std::move(core);
+  const Routine calls = plain.context().link(Inside::make<Code>(std::move(with_call)));
+  for (int times = 0; times < 5; ++times) plain.schedule();
+  throw_if_failed(calls.schedule().wait());
+  EXPECT_THAT(seen, Each(7));
+  EXPECT_THAT(plain.context().read<float>(x_), Each(11));
 }
 
 // D12, B4: kernels access 16 bytes at once where their arrays begin at multiples of 16 bytes, and
