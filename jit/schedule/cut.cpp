@@ -308,6 +308,39 @@ std::vector<bool> cuts_around_alike(const Loop& loop, const std::vector<Joined>&
   return cuts;
 }
 
+/// The statements of a kernel besides its parallel loops. All parts compute the scalars among them,
+/// the first part runs the others: beside a parallel loop, neither may write what the other
+/// touches.
+class FirstPart {
+ public:
+  explicit FirstPart(const Loop& loop) : loop_(&loop), scalars_(loop), others_(loop) {}
+
+  void add(const StmtPtr& stmt, const std::set<BufferId>& apart) {
+    Touched next(*loop_);
+    next.add(stmt);
+    if (next.is_parallel()) return;
+    const bool scalar =
+        !binds_variable(*stmt) && stmt->kind != StmtKind::zero && stmt->kind != StmtKind::store;
+    meets_ = meets_ || (scalar ? others_ : scalars_).meets(next, apart);
+    (scalar ? scalars_ : others_).add(next);
+  }
+  void add(const FirstPart& more, const std::set<BufferId>& apart) {
+    meets_ = meets(more, apart);
+    scalars_.add(more.scalars_);
+    others_.add(more.others_);
+  }
+  /// True if scalars meet other statements, among these and `more`.
+  [[nodiscard]] bool meets(const FirstPart& more, const std::set<BufferId>& apart) const {
+    return meets_ || more.meets_ || scalars_.meets(more.others_, apart) ||
+           others_.meets(more.scalars_, apart);
+  }
+
+ private:
+  const Loop* loop_;
+  Touched scalars_, others_;
+  bool meets_ = false;
+};
+
 KernelPart whole(const Loop& loop, ScratchOf scratch) {
   KernelPart part{with_parts_apart(loop, scratch), std::vector<std::uint32_t>(loop.buffers.size()),
                   std::vector<std::uint32_t>(loop.statics.size())};
@@ -336,22 +369,29 @@ std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max, Scr
   std::int64_t block_bytes = 0, shared_bytes = 0;
   bool meets = false;
   Touched touched(loop);
+  FirstPart first(loop);
   bool due = false;
   for (std::size_t k = 0; k < groups.size(); ++k) {
     const Joined& group = groups[k];
     Touched next(loop);
-    for (std::size_t at = group.begin; at < group.end; ++at) next.add(body[at]);
+    FirstPart next_first(loop);
+    for (std::size_t at = group.begin; at < group.end; ++at) {
+      next.add(body[at]);
+      next_first.add(body[at], apart);
+    }
     due = due || cut[k] || nodes + group.nodes > nodes_max ||
           block_bytes + group.block_bytes > block_bytes_max ||
           shared_bytes + group.shared_bytes > group_bytes_max ||
           (nodes > 0 && group.nodes > 0 && meets != group.meets) ||
-          ((touched.is_parallel() || next.is_parallel()) && touched.meets(next, apart));
+          ((touched.is_parallel() || next.is_parallel()) &&
+           (touched.meets(next, apart) || first.meets(next_first, apart)));
     if (due && nodes > 0 && group.nodes > 0) {
       cut_off(body.subspan(begin, group.begin - begin));
       begin = group.begin;
       nodes = 0;
       block_bytes = shared_bytes = 0;
       touched = Touched(loop);
+      first = FirstPart(loop);
     }
     if (group.nodes > 0) due = false;
     nodes += group.nodes;
@@ -359,6 +399,7 @@ std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max, Scr
     shared_bytes += group.shared_bytes;
     if (group.nodes > 0) meets = group.meets;
     touched.add(next);
+    first.add(next_first, apart);
   }
   if (parts.empty()) return {whole(loop, scratch)};
   cut_off(body.subspan(begin));

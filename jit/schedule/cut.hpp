@@ -29,7 +29,8 @@ inline constexpr std::size_t uncut = std::numeric_limits<std::size_t>::max();
 /// - Cuts lie between statements of the top level where no local is alive, and not between a
 ///   prefetch and the statement that it is for.
 /// - Parallel loops are cut from statements that conflict with them, as parts of a kernel do not
-///   wait for each other; where no cut is possible, the loops lose their parallel marks.
+///   wait for each other, and from scalars that conflict with other statements, as all parts
+///   compute them; where no cut is possible, the loops lose their parallel marks.
 ///
 /// A kernel that stays whole keeps all buffers and statics of `loop`, used or not.
 [[nodiscard]] std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max,

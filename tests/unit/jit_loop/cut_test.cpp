@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "jit/code/kernels.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/text.hpp"
 #include "jit/loop/verify.hpp"
@@ -37,6 +38,35 @@ kernel {
   EXPECT_EQ(parts[1].entries, std::vector<std::uint32_t>{0});
   EXPECT_EQ(parts[1].loop.body.size(), 3U);
   for (const KernelPart& part : parts) EXPECT_TRUE(verify(part.loop).ok()) << print(part.loop);
+}
+
+// J9: all parts compute scalars, and the first part runs other statements: where these write what
+// scalars read, they are kernels of their own, and parallel loops keep their marks
+TEST(CutTest, ScalarsAreApartFromParallelLoops) {
+  const std::string loop = "  parallel i9 in 0..8 {\n    t2[i9] = t1[i9]\n  }\n";
+  const std::string sum =
+      "  let x0: f32 = t0[0]\n  for i0 in 0..4 {\n    x0 = add.f32(x0, t1[i0])\n  }\n";
+  const auto shape = [](const std::string& body) {
+    std::string kernels;
+    for (const KernelPart& part :
+         cut_kernels(parse_loop("heddle-loop 1\nbuffer t0 inout f32[8]\nbuffer t1 input f32[8]\n"
+                                "buffer t2 output f32[9]\nkernel {\n" +
+                                body + "}\n"),
+                     kernel_nodes_max)) {
+      EXPECT_TRUE(verify(part.loop).ok()) << print(part.loop);
+      for (const StmtPtr& stmt : part.loop.body)
+        kernels += stmt->kind != StmtKind::loop       ? '.'
+                   : stmt->mark == LoopMark::parallel ? 'p'
+                                                      : 'f';
+      kernels += ' ';
+    }
+    return kernels;
+  };
+  EXPECT_EQ(shape(sum + "  t0[0] = x0\n" + loop), ".f. p ");
+  EXPECT_EQ(shape(loop + sum + "  t0[0] = x0\n"), "p .f. ");
+  EXPECT_EQ(shape(sum + "  t0[1] = x0\n" + loop), ".f.p ") << "it reads no t0[1]";
+  EXPECT_EQ(shape(sum + "  t0[1] = x0\n  for i1 in 0..8 {\n    t0[i1] = 1:f32\n  }\n" + loop),
+            ".f.f p ");
 }
 
 // J7: compilers see every step of an operation: dear ones fill a kernel sooner than cheap ones
