@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "jit/schedule/gpu_sums.hpp"
 #include "jit/schedule/gpu_transpose.hpp"
 #include "jit/schedule/gpu_wide.hpp"
+#include "jit/schedule/lanes.hpp"
 #include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/sum_blocks.hpp"
 #include "jit/schedule/terms.hpp"
@@ -35,6 +37,9 @@ bool shares_nothing(const Stmt& stmt) {
          shared_by_iterations(stmt, {}).empty();
 }
 
+/// Iterations that are work for many groups.
+constexpr std::int64_t work_of_many = 2 * gpu_part_terms;
+
 class Groups {
  public:
   Groups(Scheduling& in, const std::function<bool(ScheduleStep)>& takes)
@@ -48,7 +53,10 @@ class Groups {
       const Block row(body.begin() + static_cast<std::ptrdiff_t>(k),
                       body.begin() + static_cast<std::ptrdiff_t>(end));
       std::optional<Block> made;
-      if (end - k > 1) made = rows({}, row);
+      const std::int64_t work = most_iterations(row);
+      const auto loops = std::ranges::count(row, StmtKind::loop, &Stmt::kind);
+      if (end - k > 1 && (loops == 1 || work < work_of_many)) made = rows({}, row);
+      if (!made && work >= warp_threads) made = through_memory(row);
       if (!made) {
         made.emplace();
         for (const StmtPtr& stmt : row) append(*made, nest(stmt));
@@ -72,6 +80,67 @@ class Groups {
     }
     return end;
   }
+  /// The most iterations of nested loops together, up to work_of_many.
+  static std::int64_t most_iterations(const Block& statements) {
+    std::int64_t most = 0;
+    const auto count = [&](const Block& body, std::int64_t outside, const auto& again) -> void {
+      for (const StmtPtr& stmt : body) {
+        if (stmt->kind != StmtKind::loop) continue;
+        const std::int64_t all =
+            std::min(outside * std::min(iterations_of(*stmt), work_of_many), work_of_many);
+        most = std::max(most, all);
+        again(stmt->body, all, again);
+      }
+    };
+    count(statements, 1, count);
+    return most;
+  }
+
+  /// The statements one by one. Scalars that they share are in scratch, so that the statements may
+  /// be kernels of their own: with a local alive between them, one thread would run them all.
+  Block through_memory(const Block& statements) {
+    Block made;
+    std::map<LocalId, BufferId> places;
+    for (std::size_t k = 0; k < statements.size(); ++k) {
+      const StmtPtr& stmt = statements[k];
+      const bool declares = stmt->kind == StmtKind::declare && stmt->dims.empty();
+      if (!declares || statements.size() == 1) {
+        append(made, nest(in_memory(stmt, places)));
+        continue;
+      }
+      const DType type = stmt->value->dtype;
+      const BufferId place = in_.add_scratch("scalar", type, {1});
+      if (k + 1 < statements.size() && match_reduction(stmt, statements[k + 1])) {
+        Block sum{with_value(*stmt, in_memory(stmt->value, places)),
+                  in_memory(statements[++k], places),
+                  make_store(place, {Affine{}}, make_local(stmt->local, type))};
+        const std::optional<Block> summed = rows({}, sum);
+        append(made, summed ? *summed : sum);
+      } else {
+        made.push_back(make_store(place, {Affine{}}, in_memory(stmt->value, places)));
+      }
+      places[stmt->local] = place;
+    }
+    return made;
+  }
+  static ValuePtr in_memory(const ValuePtr& value, const std::map<LocalId, BufferId>& places) {
+    return rebuild(value, [&](ValuePtr v) {
+      const auto at = v->kind == ValueKind::local ? places.find(v->local) : places.end();
+      return at == places.end() ? v : make_load(at->second, v->dtype, {Affine{}});
+    });
+  }
+  static StmtPtr in_memory(const StmtPtr& stmt, const std::map<LocalId, BufferId>& places) {
+    ValuePtr value = stmt->value ? in_memory(stmt->value, places) : nullptr;
+    if (stmt->kind == StmtKind::assign) {
+      if (const auto at = places.find(stmt->local); at != places.end())
+        return make_store(at->second, {Affine{}}, std::move(value));
+    }
+    StmtPtr made = value == stmt->value ? stmt : with_value(*stmt, std::move(value));
+    Block body;
+    for (const StmtPtr& inner : made->body) body.push_back(in_memory(inner, places));
+    return body == made->body ? made : with_body(*made, std::move(body));
+  }
+
   static bool uses(const StmtPtr& stmt, LocalId local) {
     bool found = false;
     walk(Block{stmt}, [&](const Stmt& each) {

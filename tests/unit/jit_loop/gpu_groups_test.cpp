@@ -294,6 +294,31 @@ TEST(GpuGroupsTest, LongSumsAreCut) {
   EXPECT_THAT(made, ::testing::EndsWith("threads 1(.) threads 1(.))"));
 }
 
+// J9: a scalar that statements share is in memory where one of them is work for many groups, or
+// where they are no rows of a group: each statement is shared out then, in a kernel of its own
+TEST(GpuGroupsTest, SharedScalarsAreInMemory) {
+  const auto outline_of = [](std::int64_t rows, std::int64_t row) {
+    const Index i, j;
+    Tensor all("all", f32, {});
+    all.set_mode(MemoryMode::virtual_);
+    const Tensor x("x", f32, {rows, row}), y("y", f32, {rows, row});
+    Program program("program");
+    program << (all() = sum(x(i, j))) << (y(i, j) = x(i, j) / all());
+    const Lowered made = schedule(optimize(lower(program)), gpu);
+    std::size_t shared_out = 0;
+    for (const KernelPart& part : cut_kernels(made.loop, kernel_nodes_max, ScratchOf::all_parts))
+      shared_out += launch_shape(part.loop).threads[0] > 1 ? 1 : 0;
+    return fmt::format("{}: {}", shared_out, scheduled(program));
+  };
+  EXPECT_EQ(outline_of(4, 20), "1: . 4(20(.)) . groups 4(threads 20(.))");
+  const std::string large = outline_of(300, 400);
+  EXPECT_THAT(large, ::testing::StartsWith("2: groups 1(. threads 128("));
+  EXPECT_THAT(large, ::testing::EndsWith(" groups 300(threads 100(at once 4(.)))"));
+  const std::string small = outline_of(4, 100);
+  EXPECT_THAT(small, ::testing::StartsWith("1: groups 1(. threads 32("));
+  EXPECT_THAT(small, ::testing::EndsWith(" threads 4(100(.)))")) << "of the same group";
+}
+
 // J9: of two axes of which the outer one has an order, the inner one is shared out
 TEST(GpuGroupsTest, OrderedAxesAreGoneThroughByEachThread) {
   const Index i(29), j, k(63);
