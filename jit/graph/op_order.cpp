@@ -280,8 +280,7 @@ std::vector<Node> sort(const std::vector<Node>& operands, std::int64_t axis, std
 
 Node sort(const Node& x, std::int64_t axis, Sort options, CallSite where) {
   const jit::Called call("sort", where, x);
-  static_cast<void>(jit::axis_of(x, axis, call));
-  return sort(std::vector<Node>{x}, axis, 1, options, where)[0];
+  return sorted_alone(x, jit::axis_of(x, axis, call), options.descending, where);
 }
 
 TopK top_k(const Node& x, std::int64_t k, std::int64_t axis, CallSite where) {
