@@ -50,32 +50,57 @@ constexpr std::string_view copied_store =
 }}
 )";
 
-// Half a vector is no masked store, for whose end loads of these elements would wait. {4}: letter
-// of the element's instructions, {5}: type of a mask, {7}: 0, 1, 2 ..., {8}: lanes of half a
-// vector, {9}: the first {8} numbers.
+// {4}: letter of the element's instructions, {5}: type of a mask, {8}, {9}: define_parts().
 constexpr std::string_view masked_parts =
-    R"(typedef {1} {0}_lower __attribute__((vector_size({2} / 2)));
-typedef {1} {0}_lower_in_memory
-    __attribute__((vector_size({2} / 2), aligned(__alignof__({1})), may_alias));
-static inline {0} {0}_load_part(const {1}* p, u32 count) {{
-  if (count == {8}) {{
-    const {0}_lower lower = *(const {0}_lower_in_memory*)p;
-    return __builtin_shufflevector(lower, ({0}_lower){{0}}, {7});
-  }}
-  {0} x;
+    R"(static inline {0} {0}_load_part(const {1}* p, u32 count) {{
+{8}  {0} x;
   __asm__("vmovup{4} %1, %0%{{%2%}}%{{z%}}"
           : "=v"(x) : "m"(*(const {0}_in_memory*)p), "Yk"(({5})((1u << count) - 1)));
   return x;
 }}
 static inline void {0}_store_part({1}* p, {0} x, u32 count) {{
-  if (count == {8}) {{
-    *({0}_lower_in_memory*)p = __builtin_shufflevector(x, x, {9});
-    return;
-  }}
-  __asm__("vmovup{4} %1, %0%{{%2%}}"
+{9}  __asm__("vmovup{4} %1, %0%{{%2%}}"
           : "+m"(*({0}_in_memory*)p) : "v"(x), "Yk"(({5})((1u << count) - 1)));
 }}
 )";
+
+// {0}: the vector, {1}: the element, {2}: bytes of its first lanes, {3}: their number.
+constexpr std::string_view first_lanes =
+    R"(typedef {1} {0}_first{3} __attribute__((vector_size({2})));
+typedef {1} {0}_first{3}_in_memory
+    __attribute__((vector_size({2}), aligned(__alignof__({1})), may_alias));
+)";
+
+/// The C code of parts that fill a register, for loads and for stores. They are no masked stores,
+/// for whose end loads of these elements would wait.
+struct PartsInRegisters {
+  std::string types, load, store;
+};
+PartsInRegisters define_parts(const std::string& vector, std::string_view element,
+                              std::int64_t bytes, std::int64_t element_bytes) {
+  const auto numbers = [](std::int64_t count) {
+    return fmt::format("{}", fmt::join(std::views::iota(std::int64_t{0}, count), ", "));
+  };
+  const auto type_of = [&](std::int64_t count) { return fmt::format("{}_first{}", vector, count); };
+  PartsInRegisters made;
+  for (std::int64_t part = bytes / 2; part >= 16; part /= 2) {
+    const std::int64_t count = part / element_bytes;
+    made.types += fmt::format(first_lanes, vector, element, part, count);
+    std::string whole = "first";
+    for (std::int64_t k = count; k < bytes / element_bytes; k *= 2)
+      whole = fmt::format("__builtin_shufflevector({}, ({}){{0}}, {})", whole, type_of(k),
+                          numbers(2 * k));
+    made.load += fmt::format(
+        "  if (count == {0}) {{\n    const {1} first = *(const {1}_in_memory*)p;\n"
+        "    return {2};\n  }}\n",
+        count, type_of(count), whole);
+    made.store += fmt::format(
+        "  if (count == {0}) {{\n    *({1}_in_memory*)p = __builtin_shufflevector(x, x, {2});\n"
+        "    return;\n  }}\n",
+        count, type_of(count), numbers(count));
+  }
+  return made;
+}
 
 // {4}: the instruction, {5}: constraint of a vector.
 constexpr std::string_view streaming = R"(static inline void {0}_stream({1}* p, {0} x) {{
@@ -182,16 +207,19 @@ std::string CVectors::define(DType type) const {
   const std::string copies =
       fmt::format("{}", fmt::join(std::vector<std::string_view>(width, "x"), ", "));
   const std::string numbers = fmt::format("{}", fmt::join(std::views::iota(0u, width), ", "));
-  const std::string lower = fmt::format("{}", fmt::join(std::views::iota(0u, width / 2), ", "));
   const char letter = size_of(type) == 8 ? 'd' : 's';
   const std::string_view mask = width > 8 ? "u16" : "u8";
   std::string text;
+  PartsInRegisters parts;
   const auto add = [&](std::string_view part) {
     text += fmt::format(fmt::runtime(part), vector, element, target_.vector_bytes(), copies, letter,
-                        mask, size_of(type) == 8 ? "i64" : "i32", numbers, width / 2, lower);
+                        mask, size_of(type) == 8 ? "i64" : "i32", numbers, parts.load, parts.store);
   };
   add(common);
   if (has_mask_registers(target_)) {
+    parts = define_parts(vector, element, target_.vector_bytes(),
+                         static_cast<std::int64_t>(size_of(type)));
+    text += parts.types;
     add(masked_parts);
   } else {
     add(target_.isa == Isa::avx2 ? avx2_load : copied_load);

@@ -232,6 +232,8 @@ class GccjitDialect {
   gcc_jit_type* value_type(DType t);
   gcc_jit_type* mask_type(DType t);
   Made mask(DType t, const LanePart& part);
+  /// The letter of the register that a part fills; 0: none.
+  [[nodiscard]] char register_of(DType t, const LanePart& part) const;
   Made splat(DType t, Made value);
   Made mask_splat(Made value);
   /// The vector in memory that begins with this element.

@@ -103,6 +103,10 @@ gcc_jit_rvalue* GccjitDialect::mask(DType t, const LanePart& part) {
   return gcc_jit_context_new_rvalue_from_long(in_.get(), mask_type(t), bits);
 }
 
+char GccjitDialect::register_of(DType t, const LanePart& part) const {
+  return part_register(target_, part.count * static_cast<std::int64_t>(size_of(t)));
+}
+
 gcc_jit_type* GccjitDialect::mask_type(DType t) {
   return in_.type(target_.lanes(in_lanes(t)) > 8 ? DType::u16 : DType::u8);
 }
@@ -162,12 +166,11 @@ gcc_jit_rvalue* GccjitDialect::load_lanes(DType t, gcc_jit_lvalue* first, const 
     gcc_jit_rvalue* from = read(in_memory(t, first));
     return narrow ? widened(t, from, "m") : from;
   }
-  const bool is_half = !narrow && 2 * part.count == target_.lanes(t);
-  if (has_mask_registers(target_) && is_half) {  // see masked_parts in emit/c_vectors.cpp
+  const char part_in = register_of(t, part);
+  if (part_in != 0 && !narrow) {  // see define_parts() in emit/c_vectors.cpp
     gcc_jit_lvalue* made = variable(vector_type(t).vector, "part");
     gcc_jit_rvalue* from = read(in_memory(t, first));
-    gcc_jit_extended_asm* load =
-        instruction(fmt::format("vmovup{} %1, %{}0", letter(t), half_register(target_)));
+    gcc_jit_extended_asm* load = instruction(fmt::format("vmovup{} %1, %{}0", letter(t), part_in));
     gcc_jit_extended_asm_add_output_operand(load, nullptr, "=v", made);
     gcc_jit_extended_asm_add_input_operand(load, nullptr, "m", from);
     return read(made);
@@ -207,9 +210,9 @@ void GccjitDialect::store_lanes(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* 
   if (part.whole) return set(in_memory(t, first), half ? narrowed(value) : value);
   if (has_mask_registers(target_)) {
     gcc_jit_lvalue* to = in_memory(t, first);
-    if (!half && 2 * part.count == target_.lanes(t)) {
+    if (const char part_in = register_of(t, part); part_in != 0 && !half) {
       gcc_jit_extended_asm* store =
-          instruction(fmt::format("vmovup{} %{}1, %0", letter(t), half_register(target_)));
+          instruction(fmt::format("vmovup{} %{}1, %0", letter(t), part_in));
       gcc_jit_extended_asm_add_output_operand(store, nullptr, "+m", to);
       gcc_jit_extended_asm_add_input_operand(store, nullptr, "v", value);
       return;

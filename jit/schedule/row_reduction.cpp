@@ -306,8 +306,8 @@ class RowReduction {
       const VarId q = in_.fresh.var();
       const ValuePtr low = make_local(row, type_, {affine_var(q)});
       const ValuePtr high = make_local(row, type_, {affine_add(affine_var(q), Affine{half, {}})});
-      // Half a vector is still joined as one; fewer lanes are as fast one by one.
-      const bool is_vector = half == width_ / 2 && half > 1;
+      // Lanes that fill a smaller register are joined there.
+      const bool is_vector = half * static_cast<std::int64_t>(size_of(type_)) >= 16;
       body.push_back(make_loop(q, 0, half, {make_assign(row, join(low, high), {affine_var(q)})},
                                is_vector ? LoopMark::lanes : LoopMark::unroll));
     }

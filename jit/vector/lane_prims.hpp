@@ -64,9 +64,11 @@ enum class LaneForm : std::uint8_t {
   return target.isa >= Isa::avx512;
 }
 
-/// The letter that names, in inline assembly, half a vector's register of an AVX-512 target.
-[[nodiscard]] inline char half_register(const Target& target) noexcept {
-  return target.vector_bytes() == 64 ? 't' : 'x';
+/// The letter that names, in inline assembly, the register of the first `bytes` bytes of an AVX-512
+/// vector; 0: no register has these alone.
+[[nodiscard]] inline char part_register(const Target& target, std::int64_t bytes) noexcept {
+  if (target.isa < Isa::avx512 || bytes >= target.vector_bytes()) return 0;
+  return bytes == 32 ? 't' : bytes == 16 ? 'x' : '\0';
 }
 
 /// True if PrimOp::scale is an instruction.
