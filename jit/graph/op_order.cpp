@@ -82,15 +82,19 @@ Node element_of(const Node& key, DType dtype, CallSite where) {
   return bitcast(select(at(at(key) >= at(half)), at(raw), at(flipped)), dtype);
 }
 
-/// Sorting networks take rows side by side, several in the caches. Fewer or longer rows are sorted
-/// faster digit by digit.
+/// Sorting networks take this many rows side by side.
 constexpr std::int64_t network_rows_min = 8;
-constexpr std::int64_t network_row_bytes_max = 16 << 10;
 
-/// True if networks sort keys of `bytes` along the axis faster than the node `order` does.
-bool by_network(const Dims& dims, std::int64_t axis, std::int64_t bytes) {
+/// The longest row, in bytes, that a network sorts faster than the node `order`, which sorts one
+/// byte of the keys after the other.
+std::int64_t network_row_bytes_max(std::size_t key_bytes) {
+  return key_bytes == 1 ? 2 << 10 : key_bytes == 2 ? 8 << 10 : 16 << 10;
+}
+
+/// True if networks should sort rows along the axis, whose elements have `bytes`.
+bool by_network(const Dims& dims, std::int64_t axis, std::int64_t bytes, std::int64_t bytes_max) {
   const std::int64_t count = dims[jit::axis_index(axis)];
-  if (count < 2 || count > network_row_bytes_max / bytes) return false;
+  if (count < 2 || count > bytes_max / bytes) return false;
   return *ArrayType{DType::u8, dims}.num_elements() / count >= network_rows_min;
 }
 
@@ -130,7 +134,10 @@ Node places_by_network(const Node& key, std::int64_t axis, CallSite where) {
 
 /// Places along the axis, in rising order of the first key, then the next, then the places.
 Node order_of(std::span<const Node> keys, std::int64_t axis, CallSite where) {
-  if (keys.size() == 1 && size_of(keys[0].dtype()) < 8 && by_network(keys[0].dims(), axis, 8))
+  // Places beside the keys take as long as rows twice as long.
+  const std::size_t key_bytes = size_of(keys[0].dtype());
+  if (keys.size() == 1 && key_bytes < 8 &&
+      by_network(keys[0].dims(), axis, 8, network_row_bytes_max(key_bytes) / 2))
     return places_by_network(keys[0], axis, where);
   GraphNode node;
   node.kind = NodeKind::order;
@@ -141,8 +148,9 @@ Node order_of(std::span<const Node> keys, std::int64_t axis, CallSite where) {
 
 /// The elements of one array in order, -0 before 0.
 Node sorted_alone(const Node& x, std::int64_t axis, bool descending, CallSite where) {
-  const auto bytes = std::max<std::int64_t>(4, static_cast<std::int64_t>(size_of(x.dtype())));
-  if (by_network(x.dims(), axis, bytes)) return sorted_elements(x, axis, descending, where);
+  const std::size_t bytes = size_of(x.dtype());
+  if (by_network(x.dims(), axis, bytes == 8 ? 8 : 4, network_row_bytes_max(bytes)))
+    return sorted_elements(x, axis, descending, where);
   const Node rising = rising_key(x, Zeros::apart, where);
   const Node key = descending ? falling(rising, where) : rising;
   return take_along_axis(x, order_of({&key, 1}, axis, where), axis, where);
