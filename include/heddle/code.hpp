@@ -42,6 +42,12 @@ struct CompileOptions {
   /// zeros may lose their sign, and sums of products of bf16 may treat subnormal numbers as 0, on
   /// processors with instructions that do.
   bool fast_math = false;
+  /// Allows the threads of a GPU to add to elements at computed positions, and to keep their least
+  /// or greatest value, in any order, by atomic operations; otherwise a single thread does so in
+  /// order. Integers have the same bits either way. Sums of floats are rounded in an order that
+  /// differs from run to run, and a GPU may treat subnormal numbers in sums of f32 as 0. Other
+  /// operations and types stay in order, and so does everything on processors.
+  bool unordered_scatters = false;
   Schedule schedule = Schedule::automatic;
   /// Steps that the schedule must leave out, in any order.
   std::vector<ScheduleStep> schedule_without{};

@@ -8,6 +8,7 @@ CompileKey program_key(const ProgramForm& form, std::span<const Wish> wishes,
   FormWriter out;
   for (const Wish& wish : wishes) out.add(static_cast<std::uint64_t>(wish.mode));
   out.add(options.shared).add(options.fast_math).add(options.trace_values);
+  out.add(options.unordered_scatters);
   out.add(static_cast<std::uint64_t>(options.schedule));
   std::uint64_t without = 0;
   for (const ScheduleStep step : options.schedule_without)

@@ -208,9 +208,9 @@ std::shared_ptr<Core> schedule_code(Draft& draft, const CompileLimits& limits) {
   core->scheduled = numbers_of(draft.lowered, code);
   const ScheduleChoices& choices = code.options.choices;
   if (is_scheduled(code.options)) {
-    draft.lowered =
-        schedule(std::move(draft.lowered), code.compiler->target(), code.options.schedule_without,
-                 code.options.contraction_tile, choices, code.options.fast_math);
+    draft.lowered = schedule(std::move(draft.lowered), code.compiler->target(),
+                             code.options.schedule_without, code.options.contraction_tile, choices,
+                             code.options.fast_math, code.options.unordered_scatters);
   }
   core->scalar_part = longest_scalar_part(draft.lowered, code.compiler->target());
   work.begin("sign");

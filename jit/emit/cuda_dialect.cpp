@@ -184,6 +184,16 @@ void CudaDialect::copy_wide(const WideAccess& to, const WideAccess& from, std::i
        to.id, count, place, from.id, source);
 }
 
+void CudaDialect::accumulate(Op op, DType type, BufferId buffer, const Made& at,
+                             const Made& value) {
+  const char* const function = op == Op::min   ? "atomicMin"
+                               : op == Op::max ? "atomicMax"
+                                               : "atomicAdd";
+  if (type == DType::i64)  // CUDA adds words of 64 bits without sign
+    return line("{}((GLOBAL u64*)&t{}[{}], (u64)({}));", function, buffer, at, value);
+  line("{}(&t{}[{}], {});", function, buffer, at, c_bare(value));
+}
+
 void CudaDialect::begin_threads(std::span<const Stmt* const> loops) {
   line("if (threadIdx.x < {}u) {{", product(loops));
 }

@@ -106,6 +106,8 @@ class CudaDialect : public CDialect {
     line("tell(status, {}u, {}u, {}, {}, {});", assignment, buffer, at, before, after);
   }
   void zero_buffer(BufferId buffer);
+  /// buffer[at] = op(buffer[at], value), in one step.
+  void accumulate(Op op, DType type, BufferId buffer, const Made& at, const Made& value);
   void declare_array(LocalId local, const ArrayType& type, const Made& start);
   void prefetch(const PrefetchGroup& /*group*/) {}
   /// True if the block is in the memory of the current group.

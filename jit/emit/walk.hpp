@@ -4,6 +4,8 @@
 // emitted.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -12,9 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "heddle/status.hpp"
 #include "jit/emit/emit.hpp"
 #include "jit/emit/lane_walk.hpp"
 #include "jit/emit/workarounds.hpp"
+#include "jit/loop/accumulation.hpp"
 #include "jit/loop/address.hpp"
 #include "jit/loop/group_body.hpp"
 #include "jit/loop/position.hpp"
@@ -314,6 +318,7 @@ class Walk {
     const ArrayType& type = loop_.buffers[stmt.buffer].type;
     const Affine offset = flatten(type, stmt.subscripts);
     const Made at = to_.index(offset);
+    if (accumulated(stmt, at)) return;
     const Made made = value(*stmt.value);
     if (assigned_wide(false, stmt.buffer, offset, made)) return;
     if (trace_) {
@@ -322,6 +327,22 @@ class Walk {
       to_.scoped([&] { to_.store(stmt.buffer, at, to_.hidden(type.dtype, made)); });
     } else {
       to_.store(stmt.buffer, at, made);
+    }
+  }
+
+  /// Emits an atomic store, where other threads may store too; false, and nothing, for others. A
+  /// traced kernel has a single thread, and so has every kernel without parallel loops.
+  bool accumulated(const Stmt& stmt, const Made& at) {
+    if (!stmt.atomic || trace_ || !has_parallel_loops(loop_)) return false;
+    if constexpr (requires { Dialect::runs_in_groups; }) {
+      const Accumulation made = *accumulation_of(stmt);
+      to_.accumulate(made.op, made.term->dtype, stmt.buffer, at, value(*made.term));
+      return true;
+    } else {
+      throw Error(ErrorCode::internal,
+                  fmt::format("kernel '{}' stores to t{} atomically in parallel loops: only GPUs "
+                              "have such stores",
+                              kernel_.name, stmt.buffer));
     }
   }
 

@@ -157,6 +157,16 @@ StmtPtr make_store(BufferId buffer, std::vector<Affine> subscripts, ValuePtr val
   return share(std::move(stmt));
 }
 
+StmtPtr make_atomic_store(BufferId buffer, std::vector<Affine> subscripts, ValuePtr value) {
+  Stmt stmt;
+  stmt.kind = StmtKind::store;
+  stmt.buffer = buffer;
+  stmt.subscripts = std::move(subscripts);
+  stmt.value = std::move(value);
+  stmt.atomic = true;
+  return share(std::move(stmt));
+}
+
 StmtPtr make_declare(LocalId local, ValuePtr value, Dims dims) {
   Stmt stmt;
   stmt.kind = StmtKind::declare;
@@ -230,9 +240,9 @@ bool equal(const Stmt& a, const Stmt& b) {
   if (&a == &b) return true;
   return a.kind == b.kind && a.text == b.text && a.var == b.var && a.from == b.from &&
          a.to == b.to && a.mark == b.mark && a.nearest == b.nearest && a.buffer == b.buffer &&
-         a.subscripts == b.subscripts && a.stream == b.stream && a.next == b.next &&
-         a.dims == b.dims && a.local == b.local && equal_ptr(a.value, b.value) &&
-         equal_block(a.body, b.body);
+         a.subscripts == b.subscripts && a.stream == b.stream && a.atomic == b.atomic &&
+         a.next == b.next && a.dims == b.dims && a.local == b.local &&
+         equal_ptr(a.value, b.value) && equal_block(a.body, b.body);
 }
 
 bool operator==(const Loop& a, const Loop& b) {

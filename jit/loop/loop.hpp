@@ -162,6 +162,7 @@ struct Stmt {
   BufferId buffer = 0;               // zero, store, prefetch
   std::vector<Affine> subscripts;    // store, assign, prefetch
   bool stream = false;               // store: bypasses the caches, no read follows soon
+  bool atomic = false;               // store: an accumulation, see loop/accumulation.hpp
   Prefetch next = Prefetch::load;    // prefetch: the next use of the element
   LocalId local = 0;                 // declare, assign
   Dims dims;                         // declare: extents of a block; empty: a scalar
@@ -202,6 +203,10 @@ struct Loop {
 [[nodiscard]] StmtPtr make_zero(BufferId buffer);
 [[nodiscard]] StmtPtr make_store(BufferId buffer, std::vector<Affine> subscripts, ValuePtr value,
                                  bool stream = false);
+/// A store whose value is an accumulation into the element: iterations that run at once may store
+/// to the same element.
+[[nodiscard]] StmtPtr make_atomic_store(BufferId buffer, std::vector<Affine> subscripts,
+                                        ValuePtr value);
 [[nodiscard]] StmtPtr make_declare(LocalId local, ValuePtr value, Dims dims = {});
 [[nodiscard]] StmtPtr make_assign(LocalId local, ValuePtr value,
                                   std::vector<Affine> subscripts = {});

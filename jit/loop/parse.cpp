@@ -133,6 +133,10 @@ class Parser : Scanner {
     const BufferId target = id('t', "a buffer such as t0");
     std::vector<Affine> at = subscripts();
     if (prefetch) return make_prefetch(target, std::move(at), *prefetch);
+    if (!stream && accept("atomically")) {
+      expect("=");
+      return make_atomic_store(target, std::move(at), value());
+    }
     expect("=");
     return make_store(target, std::move(at), value(), stream);
   }

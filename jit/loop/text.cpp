@@ -125,7 +125,7 @@ class LoopPrinter {
       case StmtKind::store:
         if (stmt.stream) text_ += "stream ";
         cell('t', stmt.buffer, stmt.subscripts);
-        text_ += " = ";
+        text_ += stmt.atomic ? " atomically= " : " = ";
         value(*stmt.value);
         break;
       case StmtKind::declare:

@@ -8,6 +8,7 @@
 
 #include "jit/value/int128.hpp"
 
+#include "jit/loop/accumulation.hpp"
 #include "jit/loop/address.hpp"
 #include "jit/loop/interval.hpp"
 #include "jit/system/limits.hpp"
@@ -112,6 +113,9 @@ class Verifier {
         value(*stmt.value);
         same_type(stmt.value->dtype, loop_.buffers[stmt.buffer].type.dtype, "store to", 't',
                   stmt.buffer);
+        if (stmt.atomic && !accumulation_of(stmt))
+          broken("t{} is stored atomically, but not by t{}[..] = op(t{}[..], term)", stmt.buffer,
+                 stmt.buffer, stmt.buffer);
         return;
       case StmtKind::declare:
         value(*stmt.value);

@@ -55,7 +55,8 @@ class VerifiedLoop {
 /// The rule that a parallel or block loop breaks, or an empty string.
 /// - No iteration reads or writes elements that another iteration writes, zeroes a buffer, or
 ///   assigns a local from outside; except for scratch of which parts have separate copies
-///   (loop/own_scratch.hpp).
+///   (loop/own_scratch.hpp), and for buffers that the loop accesses by atomic accumulations of one
+///   operation alone (loop/accumulation.hpp).
 /// - A parallel loop with block loops contains only: block loops, perhaps perfectly nested, with at
 ///   most group_threads_max iterations together; local blocks that start with a constant, with at
 ///   most group_bytes_max bytes shared by all threads; plain loops around these.

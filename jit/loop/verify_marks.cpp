@@ -97,6 +97,7 @@ class Marks {
         case StmtKind::zero:
           return broken("zeroes a buffer");
         case StmtKind::store:
+          if (stmt->atomic) return broken("stores atomically");
           accesses.push_back({false, stmt->buffer, &stmt->subscripts, true});
           break;
         case StmtKind::declare:

@@ -1,5 +1,5 @@
-// The rule of parallel loops: no iteration touches elements that another iteration writes. Pure;
-// any thread.
+// The rule of parallel loops: no iteration touches elements that another iteration writes, unless
+// all accumulate in them atomically. Pure; any thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "jit/loop/accumulation.hpp"
 #include "jit/loop/group_body.hpp"
 #include "jit/loop/interval.hpp"
 #include "jit/loop/own_scratch.hpp"
@@ -34,6 +35,7 @@ struct Reach {
 struct Touch {
   std::vector<Reach> subscripts;
   bool writes = false;
+  std::optional<Op> accumulates;  ///< atomically, by this operation
 };
 
 /// A buffer, or a local block that is declared around the loop.
@@ -55,6 +57,14 @@ class Iterations {
   std::string shared() const {
     if (!shared_.empty()) return shared_;
     for (const auto& [place, accesses] : accesses_) {
+      const auto same = [&all = accesses](const Touch& each) {
+        return each.accumulates == all.front().accumulates;
+      };
+      if (!std::ranges::all_of(accesses, same)) {
+        return fmt::format("accumulates in t{} atomically, and accesses it otherwise too",
+                           place.id);
+      }
+      if (accesses.front().accumulates) continue;
       for (const Touch& write : accesses) {
         const bool meets = write.writes && std::ranges::any_of(accesses, [&](const Touch& other) {
                              return !apart(write, other);
@@ -71,8 +81,10 @@ class Iterations {
  private:
   void block(const Block& body) {
     for (const StmtPtr& stmt : body) {
+      const std::optional<Accumulation> atomic =
+          stmt->atomic ? accumulation_of(*stmt) : std::nullopt;
       if (stmt->value) {
-        walk(*stmt->value, [this](const Value& v) {
+        walk(atomic ? *atomic->term : *stmt->value, [this](const Value& v) {
           if (v.kind == ValueKind::load) touch(v.buffer, v.subscripts, false);
           if (v.kind == ValueKind::local && !v.subscripts.empty())
             touch_block(v.local, v.subscripts, false);
@@ -93,7 +105,8 @@ class Iterations {
           shared_ = fmt::format("zeroes t{} in each iteration", stmt->buffer);
           break;
         case StmtKind::store:
-          touch(stmt->buffer, stmt->subscripts, true);
+          touch(stmt->buffer, stmt->subscripts, true,
+                atomic ? std::optional(atomic->op) : std::nullopt);
           break;
         case StmtKind::declare:
           own_.insert(stmt->local);
@@ -110,15 +123,17 @@ class Iterations {
     }
   }
 
-  void touch(BufferId buffer, const std::vector<Affine>& at, bool writes) {
-    if (!apart_.contains(buffer)) touch({false, buffer}, at, writes);
+  void touch(BufferId buffer, const std::vector<Affine>& at, bool writes,
+             std::optional<Op> accumulates = std::nullopt) {
+    if (!apart_.contains(buffer)) touch({false, buffer}, at, writes, accumulates);
   }
   /// The threads of a group share the blocks declared around its block loops.
   void touch_block(LocalId local, const std::vector<Affine>& at, bool writes) {
     if (!own_.contains(local)) touch(TouchedMemory{true, local}, at, writes);
   }
-  void touch(TouchedMemory place, const std::vector<Affine>& at, bool writes) {
-    Touch access{{}, writes};
+  void touch(TouchedMemory place, const std::vector<Affine>& at, bool writes,
+             std::optional<Op> accumulates = std::nullopt) {
+    Touch access{{}, writes, accumulates};
     for (const Affine& subscript : at) access.subscripts.push_back(reach(subscript));
     accesses_[place].push_back(std::move(access));
   }

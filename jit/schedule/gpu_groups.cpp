@@ -19,6 +19,7 @@
 #include "jit/schedule/gpu_columns.hpp"
 #include "jit/schedule/gpu_contraction.hpp"
 #include "jit/schedule/gpu_rows.hpp"
+#include "jit/schedule/gpu_scatter.hpp"
 #include "jit/schedule/gpu_sums.hpp"
 #include "jit/schedule/gpu_transpose.hpp"
 #include "jit/schedule/gpu_wide.hpp"
@@ -42,8 +43,8 @@ constexpr std::int64_t work_of_many = 2 * gpu_part_terms;
 
 class Groups {
  public:
-  Groups(Scheduling& in, const std::function<bool(ScheduleStep)>& takes)
-      : in_(in), takes_(takes), loop_(in.lowered.loop), fresh_(in.fresh) {}
+  Groups(Scheduling& in, const std::function<bool(ScheduleStep)>& takes, bool unordered)
+      : in_(in), takes_(takes), unordered_(unordered), loop_(in.lowered.loop), fresh_(in.fresh) {}
 
   Block run() {
     const Block body = loop_.body;
@@ -193,7 +194,26 @@ class Groups {
     if (!made && !loops.empty()) made = columns(loops, loops.back()->body);
     if (made) return *std::move(made);
     if (loops.empty()) loops = independent(exchanged(*stmt));
+    if (unordered_ && (made = unordered(stmt, loops))) return *std::move(made);
     return grouped(stmt, std::move(loops));
+  }
+
+  /// The nest with atomic accumulations, where the loops that share nothing are work for few
+  /// threads, and more loops share nothing besides accumulations.
+  std::optional<Block> unordered(const StmtPtr& stmt, const std::vector<StmtPtr>& ordered) {
+    std::int64_t together = 1;
+    for (const StmtPtr& loop : ordered)
+      together = std::min(together * std::min(iterations_of(*loop), work_of_many), work_of_many);
+    if (together >= work_of_many) return std::nullopt;
+    const StmtPtr atomic = with_atomic_accumulations(stmt, in_.target);
+    if (atomic == nullptr) return std::nullopt;
+    const std::vector<StmtPtr> loops = independent(atomic);
+    if (loops.size() <= ordered.size()) return std::nullopt;
+    const Block made = grouped(stmt, loops);
+    if (made == Block{stmt}) return std::nullopt;
+    Block result{make_comment("scatter: threads accumulate in any order, by atomic operations")};
+    append(result, made);
+    return result;
   }
 
   /// Stores of 0 to all elements. A buffer without axes has one element.
@@ -311,6 +331,7 @@ class Groups {
 
   Scheduling& in_;
   const std::function<bool(ScheduleStep)>& takes_;
+  const bool unordered_;
   const Loop& loop_;
   Fresh& fresh_;
 };
@@ -319,7 +340,7 @@ class Groups {
 
 Lowered schedule_on_gpu(Lowered lowered, const Target& target,
                         const std::function<bool(ScheduleStep)>& takes,
-                        const std::optional<ContractionTile>& tile) {
+                        const std::optional<ContractionTile>& tile, bool unordered) {
   lowered.loop.body = with_whole_terms(lowered.loop.body);
   // Fused nests need a single launch, and a statement's results are at hand for the next one. Nests
   // with too few iterations to occupy the GPU stay alone, and so do recurrences.
@@ -331,7 +352,7 @@ Lowered schedule_on_gpu(Lowered lowered, const Target& target,
   if (takes(ScheduleStep::fuse))
     lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone, becomes_vectors);
   Scheduling in{lowered, target, Fresh(lowered.loop), tile};
-  Block after = Groups(in, takes).run();
+  Block after = Groups(in, takes, unordered).run();
   if (takes(ScheduleStep::reduction)) after = with_sums_in_blocks(in, after);
   lowered.loop.body = renumbered(after);
   lowered.verified = verified_after("schedule", lowered.loop, lowered.verified);

@@ -16,9 +16,9 @@ namespace heddle::jit {
 /// loops around a block loop. The threads of a block loop take neighbours of the innermost axis, so
 /// that a group reads contiguous memory. The remaining statements run in a single thread. `takes`:
 /// whether a step is enabled. `tile`: results of a contraction per thread, along rows and along
-/// lanes.
+/// lanes. `unordered`: threads may accumulate in any order, see gpu_scatter.hpp.
 [[nodiscard]] Lowered schedule_on_gpu(Lowered lowered, const Target& target,
                                       const std::function<bool(ScheduleStep)>& takes,
-                                      const std::optional<ContractionTile>& tile);
+                                      const std::optional<ContractionTile>& tile, bool unordered);
 
 }  // namespace heddle::jit

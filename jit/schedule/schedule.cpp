@@ -127,13 +127,13 @@ std::vector<std::string> sum_orders(const Loop& scheduled) {
 
 Lowered schedule(Lowered lowered, const Target& machine, std::span<const ScheduleStep> without,
                  const std::optional<ContractionTile>& tile, const ScheduleChoices& choices,
-                 bool fast_math) {
+                 bool fast_math, bool unordered_scatters) {
   if (tile) check_tile(*tile, machine);
   check_choices(choices, machine);
   const Steps steps(without, choices.without);
   if (machine.is_gpu()) {
     const auto takes = [&](ScheduleStep step) { return steps.take(step); };
-    return schedule_on_gpu(std::move(lowered), machine, takes, tile);
+    return schedule_on_gpu(std::move(lowered), machine, takes, tile, unordered_scatters);
   }
   if (machine.isa == Isa::none) return lowered;
   const Target target = with_choices(machine, choices);

@@ -23,16 +23,17 @@ namespace heddle::jit {
 /// follows, with a tensor each. Comments in the kernel name the choices made. `without`: steps to
 /// leave out. `tile`: of all contractions; throws invalid_argument where the tile does not fit.
 /// `choices`: override the cost model's, as far as `without` and `tile` permit; also throw
-/// invalid_argument. `fast_math`: numbers may be less exact than the statements', see
-/// CompileOptions.
+/// invalid_argument. `fast_math`: numbers may be less exact than the statements';
+/// `unordered_scatters`: threads of a GPU may accumulate in any order; see CompileOptions for both.
 [[nodiscard]] Lowered schedule(Lowered lowered, const Target& target,
                                std::span<const ScheduleStep> without = {},
                                const std::optional<ContractionTile>& tile = {},
-                               const ScheduleChoices& choices = {}, bool fast_math = false);
+                               const ScheduleChoices& choices = {}, bool fast_math = false,
+                               bool unordered_scatters = false);
 
 /// The orders in which the scheduled loops take the terms of float sums, where they differ from the
 /// unscheduled loops: a text for each such sum, sorted. Schedules of a kernel with equal orders
-/// compute the same bits.
+/// compute the same bits, unless they accumulate atomically.
 [[nodiscard]] std::vector<std::string> sum_orders(const Loop& scheduled);
 
 }  // namespace heddle::jit

@@ -46,7 +46,7 @@ class Lister {
  private:
   [[nodiscard]] Loop scheduled(const ScheduleChoices& choices) const {
     return schedule(optimized_, target_, asked_.schedule_without, asked_.contraction_tile, choices,
-                    asked_.fast_math)
+                    asked_.fast_math, asked_.unordered_scatters)
         .loop;
   }
 

@@ -31,7 +31,8 @@ struct CandidateOptions {
 
 /// The candidates of an optimised program: the model's choice first, the others by estimate. No two
 /// candidates have equal loops. `asked`: the program's own settings of its schedule
-/// (schedule_without, contraction_tile, fast_math), which every candidate respects.
+/// (schedule_without, contraction_tile, fast_math, unordered_scatters), which every candidate
+/// respects.
 [[nodiscard]] std::vector<TunedCandidate> list_candidates(const Lowered& optimized,
                                                           const Target& target,
                                                           const CompileOptions& asked,

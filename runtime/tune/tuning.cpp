@@ -190,7 +190,8 @@ class Tuning {
       const auto& [number, code] = compiled_[k];
       if (!options_.tune.exhaustive && past(compare_until)) break;
       TunedCandidate& candidate = report_.candidates[number];
-      const TuneVerdict verdict = trial.add(code, candidate.same_order && !options_.fast_math);
+      const TuneVerdict verdict = trial.add(
+          code, candidate.same_order && !options_.fast_math && !options_.unordered_scatters);
       if (verdict == TuneVerdict::measured) {
         running.push_back(number);
       } else {

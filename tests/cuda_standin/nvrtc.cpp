@@ -50,6 +50,29 @@ static inline void standin_wait_in_warp(unsigned line) {
   standin_now = self;
 }
 #define __syncwarp() standin_wait_in_warp(__LINE__)
+// Atomic operations on memory, which processors of the host share too.
+template <class T, class Change> static inline T standin_atomic(T* at, const Change& change) {
+  T before, after;
+  __atomic_load(at, &before, __ATOMIC_RELAXED);
+  do {
+    after = change(before);
+  } while (!__atomic_compare_exchange(at, &before, &after, false, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED));
+  return before;
+}
+#define STANDIN_ATOMIC(type, name, after)                       \
+  static inline type name(type* at, type v) {                   \
+    return standin_atomic(at, [v](type old) -> type { return after; }); \
+  }
+STANDIN_ATOMIC(int, atomicAdd, (int)((unsigned)old + (unsigned)v))
+STANDIN_ATOMIC(unsigned, atomicAdd, old + v)
+STANDIN_ATOMIC(unsigned long long, atomicAdd, old + v)
+STANDIN_ATOMIC(float, atomicAdd, old + v)
+STANDIN_ATOMIC(double, atomicAdd, old + v)
+STANDIN_ATOMIC(int, atomicMin, v < old ? v : old)
+STANDIN_ATOMIC(unsigned, atomicMin, v < old ? v : old)
+STANDIN_ATOMIC(int, atomicMax, v > old ? v : old)
+STANDIN_ATOMIC(unsigned, atomicMax, v > old ? v : old)
 // The touches of an element by one thread or, in a warp or a group, by several.
 struct standin_touch {
   unsigned long long epoch, warp_epoch;

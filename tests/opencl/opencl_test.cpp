@@ -196,7 +196,7 @@ TEST_F(PoclTest, FrequentGraphs) {
 
 // B4: statements that schedules make seldom: of one thread beside groups, of one thread of a group;
 // blocks that threads fill in part, fill again, or own; neighbours that a thread writes, and then
-// reads by another subscript
+// reads by another subscript; elements that threads accumulate in by atomic operations
 TEST_F(PoclTest, HandWrittenLoops) {
   for (const char* const body : {
            "t2[0] = add.f32(t2[0], 1:f32)\n"
@@ -217,11 +217,19 @@ TEST_F(PoclTest, HandWrittenLoops) {
            "lanes i4 in 0..4 { t1[2*i0 + i2, 4*i1 + i4] = t0[2*i0 + i2, 4*i1 + i4]\n"
            "t3[2*i0 + i3, 4*i1 + i4] = add.f32(t3[2*i0 + i3, 4*i1 + i4], "
            "t1[2*i0 + i3, 4*i1 + i4]) } } } } }\n",
+           "parallel i0 in 0..8 { block i1 in 0..64 { at i2 in 0..8 = index(i1 - 3) {\n"
+           "t4[i2] atomically= add.i32(t4[i2], i32(index(i0)))\n"
+           "t5[i2] atomically= max.u32(t5[i2], u32(index(i0 + i1)))\n"
+           "t6[i2] atomically= add.i64(t6[i2], -5:i64)\n"
+           "t7[i2] atomically= add.f32(t7[i2], 1:f32)\n"
+           "t8[i2] atomically= add.f64(t8[i2], 1:f64) } } }\n",
        }) {
-    const Loop loop =
-        parsed(std::string("buffer t0 input f32[8,8]\nbuffer t1 output f32[8,8]\n"
-                           "buffer t2 output f32[8]\nbuffer t3 output f32[8,64]\nkernel {\n") +
-               body + "}\n");
+    const Loop loop = parsed(std::string("buffer t0 input f32[8,8]\nbuffer t1 output f32[8,8]\n"
+                                         "buffer t2 output f32[8]\nbuffer t3 output f32[8,64]\n"
+                                         "buffer t4 inout i32[8]\nbuffer t5 inout u32[8]\n"
+                                         "buffer t6 inout i64[8]\nbuffer t7 inout f32[8]\n"
+                                         "buffer t8 inout f64[8]\nkernel {\n") +
+                             body + "}\n");
     for (std::uint64_t seed = 0; seed < 2; ++seed) {
       expect_as_interpreted(loop, fractions, seed, body);
       if (HasFatalFailure()) return;

@@ -72,6 +72,28 @@ typedef struct { i32 code; i32 detail; } heddle_kernel_status;
 #define __builtin_rintf rint
 #define __builtin_rint rint
 #define fmodf fmod
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#define ACCUMULATION(name, type) \
+  INLINE __attribute__((overloadable)) void name(volatile __global type* at, type value)
+ACCUMULATION(atomicAdd, i32) { atomic_add(at, value); }
+ACCUMULATION(atomicAdd, u32) { atomic_add(at, value); }
+ACCUMULATION(atomicAdd, u64) { atom_add(at, value); }
+ACCUMULATION(atomicMin, i32) { atomic_min(at, value); }
+ACCUMULATION(atomicMin, u32) { atomic_min(at, value); }
+ACCUMULATION(atomicMax, i32) { atomic_max(at, value); }
+ACCUMULATION(atomicMax, u32) { atomic_max(at, value); }
+ACCUMULATION(atomicAdd, f32) {
+  volatile __global u32* const word = (volatile __global u32*)at;
+  u32 old;
+  do old = *word;
+  while (atomic_cmpxchg(word, old, as_uint(as_float(old) + value)) != old);
+}
+ACCUMULATION(atomicAdd, f64) {
+  volatile __global u64* const word = (volatile __global u64*)at;
+  u64 old;
+  do old = *word;
+  while (atom_cmpxchg(word, old, as_ulong(as_double(old) + value)) != old);
+}
 )";
 
 /// OpenCL C declares the memory of a group at the beginning of the kernel.

@@ -89,6 +89,7 @@ TEST(ProgramKeyTest, AllElseDiffers) {
       {"a mode", [](Parts& p) { p.mode = MemoryMode::never_virtual; }},
       {"shared", [](Parts& p) { p.options.shared = false; }},
       {"fast_math", [](Parts& p) { p.options.fast_math = true; }},
+      {"unordered_scatters", [](Parts& p) { p.options.unordered_scatters = true; }},
       {"schedule", [](Parts& p) { p.options.schedule = Schedule::off; }},
       {"schedule_without", [](Parts& p) { p.options.schedule_without = {ScheduleStep::hoist}; }},
       {"more of it",

@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,7 @@ using testing::AllOf;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class CudaBackendTest : public testing::Test {
  protected:
@@ -226,6 +228,50 @@ TEST_F(CudaBackendTest, CopiesGoToCpusAndBack) {
   here.context().write(x_, there.context().read<float>(x_));
   here.schedule();
   EXPECT_EQ(here.context().read<float>(x_)[500], 4);
+}
+
+// B4, J9: scatters run in one thread, in order, or where that is allowed in many threads, by atomic
+// operations: of integers with the same bits, of floats with sums in another order
+TEST_F(CudaBackendTest, ScattersAreAtomicWhereThatIsAllowed) {
+  const Tensor to("to", i32, {3000}), whole("whole", i64, {3000}), part("part", f32, {3000}),
+      wholes("wholes", i64, {16}), counts("counts", u32, {16}), parts("parts", f32, {16});
+  const Index i, j;
+  Program program("scatter");
+  program << (wholes(j) = 5) << (wholes(at(to(i))) += whole(i)) << (counts(j) = 0)
+          << (counts(at(to(i))) += 1) << (parts(j) = 0) << (parts(at(to(i))) += part(i));
+  std::vector<std::int32_t> places(3000);
+  std::vector<std::int64_t> numbers(3000);
+  std::vector<float> fractions(3000);
+  for (std::size_t k = 0; k < places.size(); ++k) {
+    places[k] = static_cast<std::int32_t>(k * k % 17);  // 16 is none
+    numbers[k] = static_cast<std::int64_t>(k * 0x9e3779b97f4a7c15u);
+    fractions[k] = 1.0F / static_cast<float>(k + 1);
+  }
+  const Backend backend = Backend::open(options());
+  const auto run = [&](const Code& code) {
+    const Routine routine = Context(backend.physical_device(0).new_virtual_device()).link(code);
+    routine.context().write(to, places);
+    routine.context().write(whole, numbers);
+    routine.context().write(part, fractions);
+    routine.schedule();
+    return std::tuple(routine.context().read<std::int64_t>(wholes),
+                      routine.context().read<std::uint32_t>(counts),
+                      routine.context().read<float>(parts));
+  };
+  const Code ordered = backend.compile(program);
+  const Code unordered = backend.compile(program, {.unordered_scatters = true});
+  EXPECT_THAT(ordered.loop_text(), Not(HasSubstr("atomically")));
+  EXPECT_THAT(unordered.loop_text(), HasSubstr("block i3 in 0..256 {\n      at i4 "));
+  for (const char* const type : {"i64", "u32", "f32"})
+    EXPECT_THAT(unordered.loop_text(), HasSubstr(std::string("atomically= add.") + type));
+  EXPECT_THAT(ordered.source(), Not(HasSubstr(" atomicAdd(&")));
+  EXPECT_THAT(unordered.source(), AllOf(HasSubstr(" atomicAdd(&"), HasSubstr("(GLOBAL u64*)")));
+  const auto [sums, numbers_of, fractions_of] = run(ordered);
+  const auto [more_sums, more_numbers, more_fractions] = run(unordered);
+  EXPECT_EQ(more_sums, sums);
+  EXPECT_EQ(more_numbers, numbers_of);
+  EXPECT_EQ(numbers_of[2], 353u) << "of 6 and 11 modulo 17";
+  EXPECT_THAT(more_fractions, testing::Pointwise(testing::FloatNear(1e-5F), fractions_of));
 }
 
 // D3, B4: groups are at several statements at once: what these use has memory of its own
