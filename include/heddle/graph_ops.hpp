@@ -218,7 +218,8 @@ Node scatter(const Node& x, const std::vector<Node>& indices, const Node& update
              Scatter how = Scatter::set, CallSite where = CallSite::current());
 
 // Order: ascending, false before true, NaN after every number. -0 equals 0, and NaN equals NaN;
-// sorting is stable in both directions. One array sorted alone has -0 before 0.
+// sorting is stable in both directions. One array sorted alone has -0 below 0; argsort(), top_k()
+// and sorts of several operands take them as equal.
 
 struct Sort {
   bool descending = false;  ///< the largest first, and NaN before every number

@@ -26,24 +26,29 @@ class Stages {
  public:
   Stages(Scheduling& in, const StmtPtr& lanes) : in_(in), lanes_(lanes) {}
 
-  /// False where the code has a single stage, or must keep its order.
+  /// False where the code has a single stage, or must keep its order: stores come last.
   [[nodiscard]] bool find() {
     std::set<BufferId> stored;
     for (const StmtPtr& stmt : lanes_->body) {
       if (stmt->kind == StmtKind::comment) continue;
       if (stmt->kind != StmtKind::declare && stmt->kind != StmtKind::store) return false;
-      bool again = false;
+      std::set<BufferId> read;
+      bool has_block = false;
       walk(*stmt->value, [&](const Value& v) {
-        again = again || (v.kind == ValueKind::load && stored.contains(v.buffer)) ||
-                (v.kind == ValueKind::local && !v.subscripts.empty());
+        has_block = has_block || (v.kind == ValueKind::local && !v.subscripts.empty());
+        if (v.kind == ValueKind::load) read.insert(v.buffer);
+        if (v.kind != ValueKind::local) return;
+        if (const auto known = declares_.find(v.local); known != declares_.end())
+          read.insert(known->second.read.begin(), known->second.read.end());
       });
-      if (again) return false;
+      const auto is_stored = [&](BufferId buffer) { return stored.contains(buffer); };
+      if (has_block || std::ranges::any_of(read, is_stored)) return false;
       const int level = level_of(*stmt->value);
       last_ = std::max(last_, level);
       if (stmt->kind == StmtKind::store) {
         stored.insert(stmt->buffer);
       } else {
-        declares_[stmt->local] = {stmt, level};
+        declares_[stmt->local] = {stmt, level, std::move(read)};
       }
     }
     return last_ > 1;
@@ -64,7 +69,8 @@ class Stages {
       if (body_.empty()) continue;
       result.push_back(finished());
     }
-    if (blocks_.size() + kept_locals_.size() > blocks_max) return {};
+    if (declared_.size() > blocks_max || block_bytes(declared_) > in_.block_bytes_left / 4)
+      return {};
     result.insert(result.begin(), declared_.begin(), declared_.end());
     return result;
   }
@@ -73,6 +79,7 @@ class Stages {
   struct Declared {
     StmtPtr stmt;
     int level;
+    std::set<BufferId> read;  // through other locals, too
   };
 
   /// The number of costly functions in the longest chain up to the value.

@@ -11,6 +11,7 @@
 #include "runtime/device/backend_state.hpp"
 #include "runtime/device/device_state.hpp"
 #include "runtime/device/execution.hpp"
+#include "runtime/device/inherited_uses.hpp"
 #include "runtime/device/route.hpp"
 #include "runtime/memory/buffer_state.hpp"
 #include "runtime/transfer/transfer.hpp"
@@ -63,6 +64,7 @@ std::shared_ptr<Linked> make_linked(Loaded loaded, std::vector<std::optional<Buf
     void operator()(Linked* linked) const noexcept {
       linked->accesses.clear();
       linked->entries.clear();
+      if (is_torn(*linked->execution->ledger, linked->launches)) return;
       if (linked->launches.let_go()) delete linked;
     }
   };

@@ -15,6 +15,7 @@
 
 #include "devices/memory_cache.hpp"
 #include "heddle/executor.hpp"
+#include "runtime/device/inherited_uses.hpp"
 #include "runtime/device/spares.hpp"
 #include "runtime/executor/result_cells.hpp"
 #include "runtime/launch/loaded.hpp"
@@ -127,7 +128,8 @@ class Site {
   // result.
   const std::vector<std::string> taken_texts;
   const std::string freed_text;
-  // Under the ledger (the device lock); on cache lines that running tasks do not read:
+  // On cache lines that running tasks do not read. Under the ledger (the device lock), but for the
+  // pools, which have locks of their own.
   alignas(sched::tuning::line_bytes) Spares spares;  ///< free list of call records
   /// handle pool of each result
   std::vector<std::unique_ptr<ResultCells, ResultCells::LetGo>> cells;
@@ -142,6 +144,7 @@ class Site {
 /// Lets the owner's hold go: the site is destroyed with its last task.
 struct LetSiteGo {
   void operator()(Site* site) const noexcept {
+    if (is_torn(*site->execution->ledger, site->launches)) return;
     if (site->launches.let_go()) delete site;
   }
 };

@@ -7,6 +7,7 @@
 #include "jit/system/inside.hpp"
 #include "runtime/device/device_state.hpp"
 #include "runtime/device/execution.hpp"
+#include "runtime/device/inherited_uses.hpp"
 
 namespace heddle::rt {
 namespace {
@@ -107,6 +108,7 @@ void ResultCells::LetGo::operator()(ResultCells* cells) const noexcept {
     const std::lock_guard lock(cells->mutex_);
     cells->is_over_ = true;
   }
+  if (is_torn(cells->mutex_, cells->cells_)) return;
   if (cells->cells_.let_go()) delete cells;
 }
 

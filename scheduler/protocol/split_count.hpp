@@ -46,6 +46,9 @@ class SplitCount {
     // acq_rel: as above.
     return ended_.fetch_sub(left, std::memory_order_acq_rel) == left;
   }
+  /// For a forked child: a thread that does not exist there was ending a use at the fork. Whether
+  /// the use has ended is then unknown, and let_go() would wait for ever.
+  [[nodiscard]] bool is_torn() const noexcept { return bias_.is_inside(); }
 
  private:
   std::int64_t begun_ = 0;  // used by the owner

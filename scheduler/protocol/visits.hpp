@@ -87,11 +87,12 @@ class Visits {
   /// The number of visits ever begun.
   [[nodiscard]] std::uint64_t total() const noexcept {
     std::uint64_t sum = 0;
-    // relaxed: a number for people.
     for (const Count& count : counts_) {
-      sum += (count.shared.load(std::memory_order_relaxed) +
-              count.own.load(std::memory_order_relaxed)) /
-             visit;
+      // acquire: pairs with the release in leave(): of a visit that ended in `shared`, the begin
+      // in `own` is seen, too.
+      const std::uint64_t shared = count.shared.load(std::memory_order_acquire);
+      // relaxed: a number for people.
+      sum += (shared + count.own.load(std::memory_order_relaxed)) / visit;
     }
     return sum;
   }

@@ -80,5 +80,29 @@ TEST(StagesTest, StoresStayInOrder) {
   EXPECT_EQ(links(in_place), Links(1, 2));
 }
 
+// J9: so do loads, through locals too, before a store of the tensor that comes before their use
+TEST(StagesTest, LoadsStayBeforeStores) {
+  const Loop plain = parse_loop(
+      "heddle-loop 1\nbuffer t0 inout f32[32]\nbuffer t1 output f32[32]\n"
+      "kernel {\n  for i0 in 0..32 {\n    let x0: f32 = t0[i0]\n"
+      "    let x1: f32 = add.f32(x0, 1:f32)\n    t0[i0] = tanh.f32(exp.f32(x0))\n"
+      "    t1[i0] = add.f32(x1, 1:f32)\n  }\n}\n");
+  Lowered lowered;
+  for (const BufferDecl& each : plain.buffers)
+    lowered.tensors.emplace_back("t", each.type.dtype, each.type.dims);
+  lowered.interface = read_interface(plain);
+  lowered.loop = plain;
+  const Loop scheduled = schedule(lowered, tiny_target(Isa::avx2)).loop;
+  std::vector<HostArray> wanted, found;
+  for (std::size_t k = 0; k < 2; ++k) {
+    wanted.push_back(small_numbers(plain.buffers[k].type, k));
+    found.push_back(small_numbers(plain.buffers[k].type, k));
+  }
+  interpret(plain, wanted);
+  interpret(scheduled, found);
+  for (std::size_t k = 0; k < 2; ++k)
+    EXPECT_TRUE(same_elements(wanted[k], found[k])) << print(scheduled);
+}
+
 }  // namespace
 }  // namespace heddle::jit::testing

@@ -13,6 +13,7 @@
 
 #include "heddle/observe.hpp"
 #include "heddle/scheduler.hpp"
+#include "scheduler/protocol/split_count.hpp"
 #include "scheduler/sanitizers.hpp"
 #include "scheduler/threads/biased_mutex.hpp"
 #include "scheduler/threads/object_mutex.hpp"
@@ -115,6 +116,36 @@ TEST(BiasedMutexTest, KeepsThreadsOfAChildApart) {
     return count == 40'000 && mutex.is_torn();
   }));
   mutex.unlock();
+}
+
+/// Holds threads at their barriers in the parent, as long as `stay` is set.
+struct HeldEnv : sched::StdEnv {
+  static inline std::atomic<bool> stay{false}, is_there{false};
+  static void light_barrier() noexcept {
+    while (stay) {
+      is_there = true;
+      std::this_thread::yield();
+    }
+    StdEnv::light_barrier();
+  }
+};
+
+// S14: a child sees that a thread of its parent was ending a use, for whose end it would wait for
+// ever
+TEST(SplitCountTest, TornWhereAThreadWasEndingAUse) {
+  if (!HeldEnv::asymmetric()) GTEST_SKIP() << "threads have no counts of their own here";
+  sched::SplitCount<HeldEnv> uses;
+  for (int k = 0; k < 2; ++k) uses.begin();
+  EXPECT_FALSE(uses.end(1));  // claims the bias
+  EXPECT_FALSE(uses.is_torn());
+  HeldEnv::stay = true;
+  std::thread ends([&] { EXPECT_FALSE(uses.end(1)); });
+  while (!HeldEnv::is_there) std::this_thread::yield();
+  EXPECT_TRUE(in_forked_child([&] { return uses.is_torn(); }));
+  HeldEnv::stay = false;
+  ends.join();
+  EXPECT_FALSE(uses.is_torn());
+  EXPECT_TRUE(uses.let_go());
 }
 
 /// What threads of the parent do again and again, and children once, with things of their own.
