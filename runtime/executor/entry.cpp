@@ -11,6 +11,7 @@
 #include "runtime/device/backend_state.hpp"
 #include "runtime/device/device_state.hpp"
 #include "runtime/device/execution.hpp"
+#include "runtime/device/inherited_uses.hpp"
 #include "runtime/executor/variable_state.hpp"
 #include "runtime/launch/parts.hpp"
 #include "runtime/tune/programs.hpp"
@@ -197,6 +198,11 @@ Entry::Entry(std::string entry_key, std::uint64_t key_hash, std::size_t number_o
       number(number_of_it),
       graph(std::move(compiled)),
       label(sched::Label::intern(executor)) {}
+
+void LetSiteGo::operator()(Site* site) const noexcept {
+  if (is_torn(*site->execution->ledger, site->launches)) return;
+  if (site->launches.let_go()) delete site;
+}
 
 Entry::~Entry() {
   // relaxed: no other thread has the entry any more.

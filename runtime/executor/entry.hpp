@@ -15,7 +15,6 @@
 
 #include "devices/memory_cache.hpp"
 #include "heddle/executor.hpp"
-#include "runtime/device/inherited_uses.hpp"
 #include "runtime/device/spares.hpp"
 #include "runtime/executor/result_cells.hpp"
 #include "runtime/launch/loaded.hpp"
@@ -143,10 +142,7 @@ class Site {
 
 /// Lets the owner's hold go: the site is destroyed with its last task.
 struct LetSiteGo {
-  void operator()(Site* site) const noexcept {
-    if (is_torn(*site->execution->ledger, site->launches)) return;
-    if (site->launches.let_go()) delete site;
-  }
+  void operator()(Site* site) const noexcept;
 };
 using SiteOwner = std::unique_ptr<Site, LetSiteGo>;
 
