@@ -65,8 +65,8 @@ Node falling(const Node& key, CallSite where) {
   return cast(at(at(highest_key(key, key.dtype(), where)) - at(key)), key.dtype());
 }
 
-Node key_of(const Node& x, bool descending, CallSite where) {
-  const Node key = rising_key(x, Zeros::equal, where);
+Node key_of(const Node& x, Zeros zeros, bool descending, CallSite where) {
+  const Node key = rising_key(x, zeros, where);
   return descending ? falling(key, where) : key;
 }
 
@@ -114,8 +114,7 @@ Node sorted_keys(const Node& keys, std::int64_t axis, CallSite where) {
 /// The elements themselves by a network: keys have all of their bits.
 Node sorted_elements(const Node& x, std::int64_t axis, bool descending, CallSite where) {
   const At at{where};
-  const Node rising = rising_key(x, Zeros::apart, where);
-  const Node key = descending ? falling(rising, where) : rising;
+  const Node key = key_of(x, Zeros::apart, descending, where);
   const DType wide = size_of(key.dtype()) == 8 ? DType::u64 : DType::u32;
   const Node sorted = sorted_keys(cast(at(key), wide), axis, where);
   const Node narrow = cast(at(sorted), key.dtype());
@@ -151,8 +150,7 @@ Node sorted_alone(const Node& x, std::int64_t axis, bool descending, CallSite wh
   const std::size_t bytes = size_of(x.dtype());
   if (by_network(x.dims(), axis, bytes == 8 ? 8 : 4, network_row_bytes_max(bytes)))
     return sorted_elements(x, axis, descending, where);
-  const Node rising = rising_key(x, Zeros::apart, where);
-  const Node key = descending ? falling(rising, where) : rising;
+  const Node key = key_of(x, Zeros::apart, descending, where);
   return take_along_axis(x, order_of({&key, 1}, axis, where), axis, where);
 }
 
@@ -240,7 +238,7 @@ Node merged_places(const Node& sorted, const Node& values, Side side, CallSite w
   const std::int64_t searches = flat.dims()[0];
   const Node all =
       left ? concatenate({flat, sorted}, 0, where) : concatenate({sorted, flat}, 0, where);
-  const Node key = key_of(all, false, where);
+  const Node key = key_of(all, Zeros::equal, false, where);
   const Node order = order_of({&key, 1}, 0, where);
   // The number of the value; out of range for elements of `sorted`, which the scatter then skips.
   const Node value = left ? order : at(order) - Operand(count, where);
@@ -259,7 +257,7 @@ Node merged_places(const Node& sorted, const Node& values, Side side, CallSite w
 Node argsort(const Node& x, std::int64_t axis, Sort options, CallSite where) {
   const jit::Called call("argsort", where, x);
   const std::int64_t along = jit::axis_of(x, axis, call);
-  const Node key = key_of(x, options.descending, where);
+  const Node key = key_of(x, Zeros::equal, options.descending, where);
   return cast(Operand(order_of({&key, 1}, along, where), where), DType::i64);
 }
 
@@ -279,7 +277,7 @@ std::vector<Node> sort(const std::vector<Node>& operands, std::int64_t axis, std
   if (operands.size() == 1) return {sorted_alone(operands[0], along, options.descending, where)};
   std::vector<Node> by;
   for (std::int64_t k = 0; k < keys; ++k)
-    by.push_back(key_of(operands[jit::axis_index(k)], options.descending, where));
+    by.push_back(key_of(operands[jit::axis_index(k)], Zeros::equal, options.descending, where));
   const Node order = order_of(by, along, where);
   std::vector<Node> sorted;
   for (const Node& each : operands) sorted.push_back(take_along_axis(each, order, along, where));
@@ -301,7 +299,7 @@ TopK top_k(const Node& x, std::int64_t k, std::int64_t axis, CallSite where) {
   }
   const Axes order = jit::swapped_axes(x.rank(), along, x.rank() - 1);
   const Node rows = transpose(x, order, where);
-  const auto key = [where](const Node& node) { return key_of(node, true, where); };
+  const auto key = [where](const Node& node) { return key_of(node, Zeros::equal, true, where); };
   const Node places = transpose(lowest_places(rows, k, key, where), order, where);
   return {take_along_axis(x, places, along, where), cast(Operand(places, where), DType::i64)};
 }

@@ -158,11 +158,7 @@ StmtPtr make_store(BufferId buffer, std::vector<Affine> subscripts, ValuePtr val
 }
 
 StmtPtr make_atomic_store(BufferId buffer, std::vector<Affine> subscripts, ValuePtr value) {
-  Stmt stmt;
-  stmt.kind = StmtKind::store;
-  stmt.buffer = buffer;
-  stmt.subscripts = std::move(subscripts);
-  stmt.value = std::move(value);
+  Stmt stmt = *make_store(buffer, std::move(subscripts), std::move(value));
   stmt.atomic = true;
   return share(std::move(stmt));
 }

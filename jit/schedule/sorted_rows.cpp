@@ -2,7 +2,6 @@
 #include "jit/schedule/sorted_rows.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 #include <vector>
 

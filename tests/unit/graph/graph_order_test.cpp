@@ -149,8 +149,8 @@ TEST(GraphOrderTest, SortsAreStable) {
   std::uint64_t seed = 0;
   for (std::size_t type = 0; type < dtype_count; ++type) {
     const auto dtype = static_cast<DType>(type);
-    for (const Dims& dims : {Dims{1}, Dims{7}, Dims{200}, Dims{3, 5, 2}, Dims{2, 130}, Dims{19, 9},
-                             Dims{2, 131, 2}}) {
+    for (const Dims& dims :
+         {Dims{1}, Dims{7}, Dims{200}, Dims{3, 5, 2}, Dims{2, 130}, Dims{19, 9}, Dims{2, 131, 2}}) {
       for (std::int64_t axis = 0; axis < std::ssize(dims); ++axis) {
         ++seed;
         if (test::slower > 1 && seed % 5 < 3) continue;
@@ -386,7 +386,18 @@ TEST(GraphOrderTest, MistakesAreNamed) {
       return std::string(e.status().message());
     }
   };
+  const auto sorted_text = [](const std::string& type) {
+    try {
+      return Graph::parse("heddle-graph 1\nv0 = parameter " + type + "\nv1 = sorted(v0) " + type +
+                          "\nresults v1\n")
+          .to_string();
+    } catch (const Error& e) {
+      return std::string(e.status().message());
+    }
+  };
   EXPECT_THAT(parsed("v0"), HasSubstr("its key is f32[2] (expected unsigned integers or bool)"));
+  EXPECT_THAT(sorted_text("f32[2,8]"), HasSubstr("it sorts f32 (expected u32 or u64)"));
+  EXPECT_THAT(sorted_text("u32[]"), HasSubstr("there is no axis to sort along"));
   EXPECT_THAT(parsed("v2, v1"), HasSubstr("its keys have shapes u8[2] and u8[3] (expected one)"));
 }
 
