@@ -8,7 +8,8 @@
 //  written whole, then read          virtual where an element is read at most max_visits times, is
 //                                    a constant, gives positions and is computed from indices,
 //                                    or takes less to recompute than to store and load; and its
-//                                    sums keep their schedule at the readers (taken_sums.hpp);
+//                                    sums keep their schedule at the readers (taken_sums.hpp), and
+//                                    scatters compute no costly element in scalar code;
 //                                    else local; on_device where asked
 //
 // A user's request refines the mode by the table of jit/describe/tensor.hpp; an incompatible
@@ -185,9 +186,32 @@ class Inference {
     const Inlinable inlinable = find_definition(uses_, id);
     if (!inlinable.definition) return is_cheap_in_pieces(id, is_read_once);
     if (!taken_sums_.fit(id, *inlinable.definition)) return false;
+    if (is_scalar_in_scatters(id, inlinable)) return false;
     if (is_read_once || (is_index(*inlinable.definition) && gives_positions(id))) return true;
     const std::optional<std::int64_t> cost = element_cost(id, inlinable);
     return cost && is_cheaper_than_loads(id, *cost);
+  }
+
+  /// True if a scatter would compute the element in scalar code, as the scatter's rows are too
+  /// short for vectors, and the element is costly.
+  bool is_scalar_in_scatters(BufferId id, const Inlinable& inlinable) const {
+    constexpr std::int64_t vector_min = 16;
+    if (element_cost(id, inlinable).value_or(0) < costly) return false;
+    bool found = false;
+    const auto look = [&](const auto& self, const Block& body, bool is_scatter) -> void {
+      for (const StmtPtr& stmt : body) {
+        if (stmt->value && is_scatter) {
+          walk(*stmt->value, [&](const Value& v) {
+            found = found || (v.kind == ValueKind::load && v.buffer == id);
+          });
+        }
+        const bool is_wide = stmt->kind == StmtKind::loop && stmt->to - stmt->from >= vector_min;
+        const bool at_position = stmt->kind == StmtKind::at && !stmt->nearest;
+        self(self, stmt->body, at_position || (is_scatter && !is_wide));
+      }
+    };
+    for (const auto& [at, loads] : uses_.readers(id)) look(look, Block{uses_[at]}, false);
+    return found;
   }
 
   /// True if recomputing an element of that cost at each read is faster than storing and loading

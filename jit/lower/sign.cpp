@@ -34,7 +34,9 @@ Signature make_signature(const Lowered& lowered) {
       entry.role = Role::scratch;
       entry.reads = entry.writes = entry.overwrites_whole = true;
     }
-    entry.type = lowered.loop.buffers[id].type;
+    // A schedule may join axes of a buffer, and shrink scratch.
+    const Tensor& tensor = lowered.tensors[id];
+    entry.type = {tensor.dtype(), tensor.dims()};
     if (entry.role == Role::merge) {
       signature.merge = id;
     } else if (const auto at = modes.find(lowered.tensors[id].id()); at != modes.end()) {

@@ -99,6 +99,9 @@ struct Group {
     may_join = stmt->mark == LoopMark::serial && !fixed(stmt);
     if (!may_join) return;
     scatters = is_scatter(*stmt);
+    walk(stmt->body, [this](const Stmt& inner) {
+      has_positions = has_positions || (inner.kind == StmtKind::at && !inner.nearest);
+    });
     size = element_size(*stmt);
     cost = cost_of_values(*stmt);
   }
@@ -114,6 +117,7 @@ struct Group {
   void add(Group&& next) {
     parts.push_back(std::move(next.parts.front()));
     scatters = scatters && next.scatters;
+    has_positions = has_positions || next.has_positions;
     if (size != next.size) size = 0;
     cost += next.cost;
     for (auto& [buffer, theirs] : next.touched) {
@@ -126,7 +130,8 @@ struct Group {
   Block comments;       ///< stood between the parts, and stand before the joined loop
   bool passes = false;  ///< a loop that only its footprint keeps at its place
   bool may_join = false;
-  bool scatters = false;  ///< see is_scatter()
+  bool scatters = false;       ///< see is_scatter()
+  bool has_positions = false;  ///< stores at computed positions
   Footprint touched;
   std::size_t size = 0;  ///< see element_size()
   int cost = 0;          ///< see cost_of_values()
@@ -187,6 +192,10 @@ bool fusable(Group& first, Group& second, bool are_neighbours,
     shares_written = shares_written || written;
     shares = shares || meets;
   }
+  // Beside stores at computed positions, elements would become scalar code.
+  if (shares_written && first.has_positions != second.has_positions &&
+      (first.has_positions ? second : first).become_vectors(becomes_vectors))
+    return false;
   return shares_written ||
          (are_neighbours && shares && joins_for_reads(first, second, becomes_vectors));
 }

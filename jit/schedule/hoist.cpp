@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <set>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "jit/loop/rewrite.hpp"
 #include "jit/schedule/contraction.hpp"
@@ -355,6 +357,43 @@ Block share_values(Fresh& fresh, const Block& body) {
     }
     result.push_back(done);
     known.forget(Changed(stmt));
+  }
+  return result;
+}
+
+Block share_loads(Fresh& fresh, const Block& body) {
+  Block result;
+  for (const StmtPtr& stmt : body) {
+    if (!binds_variable(*stmt)) {
+      result.push_back(stmt);
+      continue;
+    }
+    if (stmt->kind != StmtKind::at || !is_straight(stmt->body)) {
+      result.push_back(with_body(*stmt, share_loads(fresh, stmt->body)));
+      continue;
+    }
+    const Changed changed(stmt);
+    std::vector<std::pair<ValuePtr, LocalId>> shared;
+    Block inner;
+    const auto share = [&](ValuePtr v) {
+      if (v->kind != ValueKind::load || size_of(v->dtype) < 4 || changed.touches_memory_of(*v))
+        return v;
+      const auto is_same = [&](const auto& other) { return equal(*other.first, *v); };
+      auto known = std::ranges::find_if(shared, is_same);
+      if (known == shared.end()) {
+        std::int64_t uses = 0;
+        walk_values(stmt->body, [&](const Value& other) { uses += equal(other, *v) ? 1 : 0; });
+        if (uses < 2) return v;
+        known = shared.insert(known, {v, fresh.local()});
+        inner.push_back(make_declare(known->second, v));
+      }
+      return make_local(known->second, v->dtype);
+    };
+    Block rest;
+    for (const StmtPtr& each : stmt->body)
+      rest.push_back(each->value ? with_value(*each, rebuild(each->value, share)) : each);
+    append(inner, rest);
+    result.push_back(with_body(*stmt, std::move(inner)));
   }
   return result;
 }

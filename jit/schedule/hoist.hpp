@@ -20,5 +20,8 @@ void store_shared_values(Scheduling& in);
 [[nodiscard]] Block hoist_values(Fresh& fresh, const Block& body);
 /// Makes locals of costly values that statements of a block have in common.
 [[nodiscard]] Block share_values(Fresh& fresh, const Block& body);
+/// Makes locals of the elements that several statements at a computed position read, as scatters
+/// of sums, minima and maxima of one array do, and none of them writes.
+[[nodiscard]] Block share_loads(Fresh& fresh, const Block& body);
 
 }  // namespace heddle::jit

@@ -42,7 +42,7 @@ class RowReduction {
         columns_(std::move(columns)) {}
 
   std::optional<Block> build() {
-    if (width_ < 2 || row() < std::max<std::int64_t>(2, sums_) * width_ || !is_vector())
+    if (width_ < 2 || row() < std::max<std::int64_t>(1, sums_) * width_ || !is_vector())
       return std::nullopt;
     const LocalId sums = in_.fresh.local();
     std::string about = fmt::format("reduction: {} x {} at once", sums_, width_);

@@ -10,11 +10,13 @@
 #include "jit/schedule/choices.hpp"
 #include "jit/schedule/column_reduction.hpp"
 #include "jit/schedule/contraction.hpp"
+#include "jit/schedule/costly_terms.hpp"
 #include "jit/schedule/elementwise.hpp"
 #include "jit/schedule/found_extremes.hpp"
 #include "jit/schedule/fuse.hpp"
 #include "jit/schedule/gpu_groups.hpp"
 #include "jit/schedule/hoist.hpp"
+#include "jit/schedule/joined_axes.hpp"
 #include "jit/schedule/narrowed_indices.hpp"
 #include "jit/schedule/one_hot_sums.hpp"
 #include "jit/schedule/parallel.hpp"
@@ -23,6 +25,7 @@
 #include "jit/schedule/row_reduction.hpp"
 #include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/settled_positions.hpp"
+#include "jit/schedule/short_rows.hpp"
 #include "jit/schedule/shrunk_scratch.hpp"
 #include "jit/schedule/sorted_rows.hpp"
 #include "jit/schedule/stream.hpp"
@@ -31,6 +34,7 @@
 #include "jit/schedule/transpose.hpp"
 #include "jit/schedule/transposes_apart.hpp"
 #include "jit/schedule/turned_inputs.hpp"
+#include "jit/schedule/turned_reads.hpp"
 #include "jit/schedule/widened_loads.hpp"
 #include "jit/vector/lane_prims.hpp"
 #include "jit/vector/lanes.hpp"
@@ -59,6 +63,7 @@ struct ScheduleClass {
 /// In the order of their attempts.
 constexpr ScheduleClass classes[] = {{ScheduleStep::contraction, schedule_contraction},
                                      {ScheduleStep::reduction, schedule_column_reduction},
+                                     {ScheduleStep::reduction, schedule_short_rows},
                                      {ScheduleStep::transpose, schedule_transpose},
                                      {ScheduleStep::elementwise, schedule_elementwise}};
 
@@ -144,6 +149,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
     constexpr int segments_max = 9;  // the middle, the edges and the corners of an image
     lowered.loop.body = with_settled_positions(in.fresh, lowered.loop.body, segments_max);
     lowered.loop.body = with_narrowed_indices(lowered.loop.body);
+    join_short_axes(in);
     if (has_half(target)) lowered.loop.body = with_widened_loads(lowered.loop.body);
   }
   if (steps.take(ScheduleStep::reduction))
@@ -152,6 +158,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
     lowered.loop.body = with_sorted_rows_side_by_side(in, lowered.loop.body);
     lowered.loop.body = with_transposes_apart(in, lowered.loop.body);
     lowered.loop.body = with_turned_inputs(in, lowered.loop.body);
+    lowered.loop.body = with_turned_reads(in, lowered.loop.body);
   }
   if (steps.take(ScheduleStep::reduction) || steps.take(ScheduleStep::contraction))
     lowered.loop.body = with_whole_terms(lowered.loop.body);
@@ -162,6 +169,8 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
            (steps.take(ScheduleStep::reduction) && is_column_reduction(in, stmt));
   };
   if (steps.take(ScheduleStep::fuse)) {
+    if (steps.take(ScheduleStep::reduction) && steps.take(ScheduleStep::elementwise))
+      lowered.loop.body = with_costly_terms_apart(in, lowered.loop.body, stays_alone);
     lowered.loop.body = with_rows_of_recurrences(in.fresh, lowered.loop.body, stays_alone);
     lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone,
                                    [&](const StmtPtr& nest) { return is_elementwise(in, nest); });
@@ -170,7 +179,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   const bool hoists = steps.take(ScheduleStep::hoist);
   if (hoists) store_shared_values(in);
   Block after = scheduled(in, steps, lowered.loop.body, true);
-  if (hoists) after = share_values(in.fresh, hoist_values(in.fresh, after));
+  if (hoists) after = share_loads(in.fresh, share_values(in.fresh, hoist_values(in.fresh, after)));
   if (steps.take(ScheduleStep::prefetch)) after = fetch_rows_ahead(in, after);
   if (steps.take(ScheduleStep::reduction)) after = with_sums_in_blocks(in, after);
   lowered.loop.body = renumbered(after);

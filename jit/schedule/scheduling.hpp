@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "heddle/code.hpp"
 #include "jit/loop/rewrite.hpp"
@@ -38,6 +39,8 @@ struct Scheduling {
   /// Remaining bytes of local blocks for nests scheduled from here on, within a nest of the top
   /// level: the blocks share a stack.
   std::int64_t block_bytes_left = block_bytes_max;
+  /// By buffer of the fused kernel: how often its statements access it; empty: not counted yet.
+  std::vector<std::int64_t> accesses{};
   /// The scheduled statement is at the top level, so its loops may run in parts.
   bool is_top = false;
 };

@@ -13,7 +13,6 @@
 namespace heddle::jit {
 namespace {
 
-constexpr int costly = 16;
 /// A local that later stages read is kept from this cost on; a cheaper one is computed again.
 constexpr int kept_cost = 4;
 /// More values between stages than this would leave the first-level cache busy.

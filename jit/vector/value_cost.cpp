@@ -76,4 +76,12 @@ int cost_of(const Value& value, int limit) {
   return cost;
 }
 
+bool has_costly(const Value& value) {
+  bool found = false;
+  walk(value, [&](const Value& v) {
+    found = found || (v.kind == ValueKind::op && own_cost(v) >= costly);
+  });
+  return found;
+}
+
 }  // namespace heddle::jit

@@ -11,5 +11,9 @@ namespace heddle::jit {
 [[nodiscard]] int cost_of(const Value& value, int limit = 1 << 20);
 /// The cost of the value alone, without its operands: 0 unless it is an operation or a cast.
 [[nodiscard]] int own_cost(const Value& value);
+/// The own cost from which on a function counts as costly, as exp does.
+inline constexpr int costly = 16;
+/// True if an operation of the value is costly.
+[[nodiscard]] bool has_costly(const Value& value);
 
 }  // namespace heddle::jit

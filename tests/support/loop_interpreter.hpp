@@ -35,7 +35,8 @@ using ElementErrors = std::vector<std::vector<double>>;
 [[nodiscard]] bool near_elements(const HostArray& a, const HostArray& b,
                                  std::span<const double> errors);
 
-/// True where type and bits are equal; any two NaNs count as equal.
+/// True where the elements have one type, and are equal in their order in memory, whatever the
+/// dims: a schedule may join axes. Any two NaNs count as equal.
 [[nodiscard]] bool same_elements(const HostArray& a, const HostArray& b);
 
 }  // namespace heddle::jit::testing

@@ -373,6 +373,49 @@ TEST(ScheduleTest, SumsAtTheSamePositionsAreJoined) {
   EXPECT_EQ(occurrences(loops_of(gather), "in 0..100 {"), 2u);
 }
 
+/// The loops of a scatter of rows, or of single elements where `count` is 1, of what `value` gives.
+std::string scatter_of(std::int64_t count, const std::function<Expr(const Expr&)>& value) {
+  const Tensor x("x", f32, {100, count}), to("to", i64, {100}), sums("sums", f32, {7, count});
+  const Index i, k, g, j;
+  Program program("scatter");
+  const Tensor terms("terms", f32, {100, count});
+  program << (terms(i, k) = value(x(i, k))) << (sums(g, j) = 0)
+          << (sums(at(to(i)), k) += terms(i, k));
+  expect_unchanged(program);
+  return print(schedule(optimize(lower(program)), with_isa(native_target(), Isa::avx512)).loop);
+}
+
+// J9: costly terms of scatters whose rows hold no vector are computed before, in vectors
+TEST(ScheduleTest, ScattersReadCostlyTerms) {
+  const auto is_costly = [](const Expr& x) { return exp(x) + exp(-x); };
+  const auto is_cheap = [](const Expr& x) { return x * 2; };
+  for (const std::int64_t count : {1, 3}) {
+    const std::string costly = scatter_of(count, is_costly), cheap = scatter_of(count, is_cheap);
+    EXPECT_NE(costly.find("exp"), std::string::npos) << costly;
+    EXPECT_EQ(costly.find("exp", costly.find(" at i")), std::string::npos) << costly;
+    EXPECT_EQ(cheap.find("scratch"), std::string::npos) << cheap;
+  }
+  const std::string wide = scatter_of(16, is_costly);
+  EXPECT_EQ(wide.find("scratch"), std::string::npos) << wide;
+}
+
+// J9: elements that several scatters at a position add are read once
+TEST(ScheduleTest, ScattersShareWhatTheyRead) {
+  const Tensor x("x", f32, {100}), to("to", i64, {100}), sums("sums", f32, {7}),
+      squares("squares", f32, {7});
+  const Index i, g;
+  Program program("moments");
+  program << (sums(g) = 0) << (sums(at(to(i))) += x(i)) << (squares(g) = 0)
+          << (squares(at(to(i))) += x(i) * x(i));
+  expect_unchanged(program);
+  const Lowered made = schedule(optimize(lower(program)), tiny_target(Isa::avx2));
+  std::int64_t reads = 0;
+  walk_values(made.loop.body, [&](const Value& v) {
+    reads += v.kind == ValueKind::load && made.tensors[v.buffer].label() == "x" ? 1 : 0;
+  });
+  EXPECT_EQ(reads, 1) << print(made.loop);
+}
+
 // J9: an iteration of few statements has four vectors, one of many fewer: its code, for which
 // compilers take long, stays bounded
 TEST(ScheduleTest, LongBodiesHaveFewerVectors) {

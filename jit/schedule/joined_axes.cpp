@@ -1,0 +1,235 @@
+// See joined_axes.hpp.
+#include "jit/schedule/joined_axes.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "jit/loop/address.hpp"
+#include "jit/schedule/elementwise.hpp"
+#include "jit/schedule/joined_loops.hpp"
+#include "jit/vector/lanes.hpp"
+#include "jit/vector/value_cost.hpp"
+
+namespace heddle::jit {
+namespace {
+
+class ShortAxes {
+ public:
+  ShortAxes(Scheduling& in, std::size_t at) : in_(in), at_(at) {}
+
+  void join() {
+    if (!find_loops() || !find_buffers()) return;
+    const StmtPtr nest = joined();
+    // Elements of other sizes, for example, have no vectors.
+    const std::vector<BufferDecl> buffers = in_.lowered.loop.buffers;
+    for (const auto& [buffer, axes] : axes_)
+      in_.lowered.loop.buffers[buffer].type.dims = dims(buffer);
+    if (!is_elementwise(in_, nest)) {
+      in_.lowered.loop.buffers = buffers;
+      return;
+    }
+    Block& body = in_.lowered.loop.body;
+    for (std::size_t k = 0; k < body.size(); ++k)
+      body[k] = k == at_ ? nest : elsewhere(body[k], buffers);
+    for (const auto& [buffer, axes] : axes_) {
+      if (in_.lowered.loop.buffers[buffer].role != Role::scratch) continue;
+      const ArrayType& type = in_.lowered.loop.buffers[buffer].type;
+      Tensor& tensor = in_.lowered.tensors[buffer];
+      tensor = Tensor(tensor.label(), type.dtype, type.dims);
+    }
+  }
+
+ private:
+  [[nodiscard]] const ArrayType& type_of(BufferId buffer) const {
+    return in_.lowered.loop.buffers[buffer].type;
+  }
+
+  [[nodiscard]] bool find_loops() {
+    StmtPtr inner = in_.lowered.loop.body[at_];
+    while (inner->kind == StmtKind::loop && inner->mark == LoopMark::serial && inner->from == 0) {
+      loops_.push_back(inner);
+      if (inner->body.size() != 1) break;
+      inner = StmtPtr(inner->body[0]);
+    }
+    if (loops_.size() < 2 || !is_straight(loops_.back()->body)) return false;
+    bool is_worth_it = false;
+    walk_values(loops_.back()->body, [&](const Value& v) {
+      is_worth_it = is_worth_it || (v.kind == ValueKind::op && own_cost(v) >= costly);
+    });
+    const std::optional<DType> type = lane_type(loops_.back()->body);
+    if (!is_worth_it || !type) return false;
+    const std::int64_t lanes = in_.target.lanes(*type);
+    return inner_loop().to < lanes && outer_loop().to * inner_loop().to >= lanes;
+  }
+  [[nodiscard]] const Stmt& outer_loop() const { return *loops_[loops_.size() - 2]; }
+  [[nodiscard]] const Stmt& inner_loop() const { return *loops_.back(); }
+
+  [[nodiscard]] bool moves_with_either(const std::vector<Affine>& at) const {
+    return std::ranges::any_of(at, [this](const Affine& index) {
+      return split_lane(index, outer_loop().var).second != 0 ||
+             split_lane(index, inner_loop().var).second != 0;
+    });
+  }
+  /// From the axis of the outer loop to the axis of the inner loop.
+  struct Axes {
+    std::size_t first = 0, last = 0;
+    friend bool operator==(const Axes&, const Axes&) = default;
+  };
+
+  /// The axes that the loops go over as a whole, one after the other.
+  [[nodiscard]] std::optional<Axes> axes_of(BufferId buffer, const std::vector<Affine>& at) const {
+    const Dims& dims = type_of(buffer).dims;
+    const auto axis_of = [&](const Stmt& loop) {
+      return static_cast<std::size_t>(std::ranges::find(at, affine_var(loop.var)) - at.begin());
+    };
+    const Axes axes{axis_of(outer_loop()), axis_of(inner_loop())};
+    if (axes.last >= at.size() || axes.first >= axes.last || dims[axes.last] != inner_loop().to)
+      return std::nullopt;
+    for (std::size_t k = axes.first + 1; k < axes.last; ++k)
+      if (dims[k] != 1) return std::nullopt;
+    std::vector<Affine> others = at;
+    erase_behind(others, axes);
+    others[axes.first] = Affine();
+    return moves_with_either(others) ? std::nullopt : std::optional(axes);
+  }
+
+  /// Leaves the first of the axes.
+  template <class Each>
+  static void erase_behind(std::vector<Each>& each, const Axes& axes) {
+    const auto at = each.begin() + static_cast<std::ptrdiff_t>(axes.first) + 1;
+    each.erase(at, at + static_cast<std::ptrdiff_t>(axes.last - axes.first));
+  }
+
+  /// Finds the axes to join; false where an access keeps the loops from being joined.
+  [[nodiscard]] bool find_buffers() {
+    bool works = true;
+    for (const StmtPtr& stmt : loops_.back()->body) {
+      if (stmt->kind == StmtKind::store) note(stmt->buffer, stmt->subscripts, nullptr, works);
+      if (!stmt->value) continue;
+      walk(*stmt->value, [&](const Value& v) {
+        if (v.kind == ValueKind::load)
+          note(v.buffer, v.subscripts, &v, works);
+        else if (moves_with_either({v.index}) || moves_with_either(v.subscripts))
+          works = false;
+      });
+    }
+    return works && !axes_.empty();
+  }
+  void note(BufferId buffer, const std::vector<Affine>& at, const Value* load, bool& works) {
+    if (load != nullptr && !moves_with_either(at)) {
+      // The same buffer with and without the loops: its axes stay, and it must not be stored.
+      works = works && !axes_.contains(buffer);
+      return;
+    }
+    const std::optional<Axes> axes = axes_of(buffer, at);
+    if (axes && others_allow(buffer)) {
+      works = works && axes_.emplace(buffer, *axes).first->second == *axes;
+    } else {
+      works =
+          works && load != nullptr && may_join(in_.lowered.loop, *load, outer_loop(), inner_loop());
+    }
+  }
+
+  /// True if no other nest accesses the buffer, except at computed positions.
+  [[nodiscard]] bool others_allow(BufferId buffer) const {
+    const Block& body = in_.lowered.loop.body;
+    for (std::size_t k = 0; k < body.size(); ++k) {
+      if (k == at_) continue;
+      bool touches = false, has_positions = false, other = false;
+      walk(Block{body[k]}, [&](const Stmt& stmt) {
+        has_positions = has_positions || stmt.kind == StmtKind::at;
+        const bool is_own = stmt.buffer == buffer;
+        touches = touches || (stmt.kind == StmtKind::store && is_own);
+        other =
+            other || (is_own && (stmt.kind == StmtKind::zero || stmt.kind == StmtKind::prefetch));
+        if (!stmt.value) return;
+        walk(*stmt.value, [&](const Value& v) {
+          if (v.kind != ValueKind::load || v.buffer != buffer) return;
+          touches = true;
+          other = other || is_flat(type_of(buffer).dims, v.subscripts);
+        });
+      });
+      if (other || (touches && !has_positions)) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] Dims dims(BufferId buffer) const {
+    Dims made = type_of(buffer).dims;
+    const Axes axes = axes_.at(buffer);
+    made[axes.first] *= made[axes.last];
+    erase_behind(made, axes);
+    return made;
+  }
+
+  /// The nest with one loop for two.
+  [[nodiscard]] StmtPtr joined() const {
+    const VarId var = inner_loop().var;
+    const auto moved = [&](BufferId buffer, std::vector<Affine> at) {
+      const auto axis = axes_.find(buffer);
+      if (axis == axes_.end()) return at;
+      at[axis->second.first] = affine_var(var);
+      erase_behind(at, axis->second);
+      return at;
+    };
+    Block body;
+    for (const StmtPtr& stmt : loops_.back()->body) {
+      Stmt made = *stmt;
+      if (made.value) {
+        made.value = rebuild(made.value, [&](ValuePtr v) {
+          if (v->kind != ValueKind::load) return v;
+          if (axes_.contains(v->buffer))
+            return make_load(v->buffer, v->dtype, moved(v->buffer, v->subscripts));
+          return joined_term(in_.lowered.loop, v, outer_loop());
+        });
+      }
+      if (made.kind == StmtKind::store) made.subscripts = moved(made.buffer, made.subscripts);
+      body.push_back(std::make_shared<const Stmt>(std::move(made)));
+    }
+    StmtPtr nest = make_loop(var, 0, outer_loop().to * inner_loop().to, std::move(body));
+    for (std::size_t k = loops_.size() - 2; k-- > 0;) nest = with_body(*loops_[k], {nest});
+    return nest;
+  }
+
+  /// A statement of another nest, with the joined axes.
+  [[nodiscard]] StmtPtr elsewhere(const StmtPtr& stmt,
+                                  const std::vector<BufferDecl>& before) const {
+    const auto moved = [&](BufferId buffer, std::vector<Affine> at) {
+      const auto axis = axes_.find(buffer);
+      if (axis == axes_.end()) return at;
+      const auto [first, last] = axis->second;
+      at[first] = affine_add(affine_scale(at[first], before[buffer].type.dims[last]), at[last]);
+      erase_behind(at, axis->second);
+      return at;
+    };
+    Stmt made = *stmt;
+    if (made.value) {
+      made.value = rebuild(made.value, [&](ValuePtr v) {
+        return v->kind == ValueKind::load && axes_.contains(v->buffer)
+                   ? make_load(v->buffer, v->dtype, moved(v->buffer, v->subscripts))
+                   : std::move(v);
+      });
+    }
+    if (made.kind == StmtKind::store) made.subscripts = moved(made.buffer, made.subscripts);
+    for (StmtPtr& inner : made.body) inner = elsewhere(inner, before);
+    return std::make_shared<const Stmt>(std::move(made));
+  }
+
+  Scheduling& in_;
+  const std::size_t at_;
+  std::vector<StmtPtr> loops_;
+  std::map<BufferId, Axes> axes_;  ///< to join
+};
+
+}  // namespace
+
+void join_short_axes(Scheduling& in) {
+  for (std::size_t k = 0; k < in.lowered.loop.body.size(); ++k) ShortAxes(in, k).join();
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,473 @@
+// See short_rows.hpp.
+#include "jit/schedule/short_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "jit/loop/verify.hpp"
+#include "jit/schedule/lanes.hpp"
+#include "jit/schedule/tiles.hpp"
+#include "jit/vector/lanes.hpp"
+#include "jit/vector/value_cost.hpp"
+
+namespace heddle::jit {
+namespace {
+
+bool is_plain_loop(const Stmt& stmt) {
+  return stmt.kind == StmtKind::loop && stmt.mark == LoopMark::serial && stmt.from == 0;
+}
+
+/// Calls visit(buffer, type of the element, subscripts, whether it is a store) for each access of
+/// the statement itself, in order of execution.
+template <class Visit>
+void accesses(const Stmt& stmt, const Visit& visit) {
+  if (stmt.value) {
+    walk(*stmt.value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) visit(v.buffer, v.dtype, v.subscripts, false);
+    });
+  }
+  if (stmt.kind == StmtKind::store) visit(stmt.buffer, stmt.value->dtype, stmt.subscripts, true);
+}
+
+/// By buffer: how often the statements access it, zeroing and prefetching included.
+std::vector<std::int64_t> accesses_of_buffers(const Block& body, std::size_t buffers) {
+  std::vector<std::int64_t> counts(buffers);
+  walk(body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::zero || stmt.kind == StmtKind::prefetch) ++counts[stmt.buffer];
+    accesses(stmt, [&](BufferId b, DType, const std::vector<Affine>&, bool) { ++counts[b]; });
+  });
+  return counts;
+}
+
+/// True if compilers themselves find the vectors: few elements, of plain arithmetic.
+bool is_plain(const Stmt& along) {
+  constexpr std::int64_t elements_max = 8;
+  bool plain = along.to <= elements_max;
+  walk_values(along.body, [&](const Value& v) {
+    const auto is = [&](auto... ops) { return ((v.op == ops) || ...); };
+    plain = plain && v.kind != ValueKind::cast &&
+            (v.kind != ValueKind::op ||
+             is(Op::add, Op::sub, Op::mul, Op::div, Op::neg, Op::sqrt, Op::fma));
+  });
+  return plain;
+}
+
+/// A nest over rows: straight-line code, and loops of straight-line code along the row.
+class ShortRows {
+ public:
+  ShortRows(Scheduling& in, const StmtPtr& nest)
+      : in_(in), nest_(*nest), along_(in.fresh.var()), block_(in.fresh.var()) {}
+
+  [[nodiscard]] std::optional<Block> build() {
+    if (!is_plain_loop(nest_) || !has_short_loops() || nest_.to < lanes_ || !find_rows())
+      return std::nullopt;
+    const std::size_t buffers = in_.lowered.loop.buffers.size();
+    for (Row& row : rows_) {
+      if (!row.is_private)
+        row.turned = in_.add_scratch("rows side by side", row.dtype, {row.extent, lanes_});
+    }
+    std::optional<Block> made = side_by_side();
+    if (!made || block_bytes(*made) > in_.block_bytes_left) {
+      in_.drop_scratch(buffers);
+      return std::nullopt;
+    }
+    for (const Row& row : rows_) {
+      if (row.is_private) widen(row);
+    }
+    return made;
+  }
+
+ private:
+  /// What the nest touches element by element along a row.
+  struct Row {
+    BufferId buffer = 0;
+    std::vector<Affine> subscripts;  ///< with the variable `along_`
+    DType dtype{};
+    std::int64_t extent = 0;
+    bool is_private = false;  ///< scratch for one row at a time
+    bool is_read_first = false;
+    bool is_stored = false;
+    BufferId turned = 0;  ///< [extent, lanes]
+  };
+
+  /// True if all loops along rows are short, and one of them reduces, or has costly functions.
+  [[nodiscard]] bool has_short_loops() {
+    bool gains = false, plain = true;
+    std::set<LocalId> own;
+    for (const StmtPtr& stmt : nest_.body) {
+      if (stmt->kind == StmtKind::declare) {
+        if (!stmt->dims.empty()) return false;
+        own.insert(stmt->local);
+        locals_[stmt->local] = {in_.fresh.local(), stmt->value->dtype};
+        continue;
+      }
+      if (stmt->kind == StmtKind::assign && !own.contains(stmt->local)) return false;
+      if (stmt->kind != StmtKind::loop) {
+        if (!is_straight({stmt})) return false;
+        continue;
+      }
+      if (!is_plain_loop(*stmt) || stmt->to < 2 || !is_straight(stmt->body)) return false;
+      const std::optional<DType> type = lane_type(stmt->body);
+      if (!type || in_.target.lanes(*type) < 4) return false;
+      if (lanes_ == 0) lanes_ = in_.target.lanes(*type);
+      if (lanes_ != in_.target.lanes(*type) || !is_short(stmt->to)) return false;
+      std::set<LocalId> inner;
+      for (const StmtPtr& each : stmt->body) {
+        if (each->kind == StmtKind::declare) inner.insert(each->local);
+        if (each->kind != StmtKind::assign || inner.contains(each->local)) continue;
+        if (!own.contains(each->local) || !each->subscripts.empty()) return false;
+        gains = true;
+      }
+      plain = plain && is_plain(*stmt);
+      walk_values(stmt->body, [&](const Value& v) {
+        gains = gains || (stmt->to < lanes_ && v.kind == ValueKind::op && own_cost(v) >= costly);
+      });
+    }
+    return gains && !plain;
+  }
+
+  /// True if turning rows takes less time than leaving lanes idle, at the end of a row and where
+  /// the lanes of a row are joined.
+  [[nodiscard]] bool is_short(std::int64_t extent) const {
+    const std::int64_t vectors_max = extent % lanes_ == 0 ? 2 : 3;
+    return extent / lanes_ <= vectors_max;
+  }
+
+  /// Finds what rows touch; false where rows may depend on each other, or lanes cannot read them.
+  [[nodiscard]] bool find_rows() {
+    std::set<BufferId> stored;
+    if (in_.accesses.empty())
+      in_.accesses = accesses_of_buffers(in_.lowered.loop.body, in_.lowered.loop.buffers.size());
+    accesses_ = accesses_of_buffers(nest_.body, in_.lowered.loop.buffers.size());
+    walk(nest_.body, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::store) stored.insert(stmt.buffer);
+    });
+    bool works = true;
+    const auto note = [&](const Stmt& stmt, const Stmt* along) {
+      accesses(stmt, [&](BufferId buffer, DType type, const std::vector<Affine>& at, bool stores) {
+        works = works && note_access(buffer, type, at, along, stores, stored.contains(buffer));
+      });
+    };
+    for (const StmtPtr& stmt : nest_.body) {
+      if (stmt->kind != StmtKind::loop) {
+        note(*stmt, nullptr);
+      } else {
+        for (const StmtPtr& each : stmt->body) note(*each, stmt.get());
+      }
+    }
+    return works;
+  }
+
+  [[nodiscard]] bool note_access(BufferId buffer, DType type, const std::vector<Affine>& at,
+                                 const Stmt* along, bool stores, bool is_stored) {
+    const Loop& kernel = in_.lowered.loop;
+    const bool is_private = is_stored && is_row_of_scratch(buffer);
+    if (is_stored && !is_private && !is_of_own_row(buffer, at)) return false;
+    const std::int64_t step = stride(kernel, buffer, at, nest_.var);
+    if (!is_private && (step == 1 || (step == 0 && !is_stored) || (along == nullptr && stores))) {
+      as_they_are_.insert(buffer);
+      return !is_stored || !row_of(buffer);
+    }
+    if (along == nullptr) return false;
+    if (stride(kernel, buffer, at, along->var) != 1 || in_.target.lanes(type) != lanes_)
+      return false;
+    const std::vector<Affine> key = along_the_row(at, *along);
+    Row* const known = row_of(buffer, key, along->to);
+    if (known != nullptr) {
+      known->is_stored = known->is_stored || stores;
+      return true;
+    }
+    // A buffer that is stored is touched in one way alone.
+    if (is_stored && (row_of(buffer) || as_they_are_.contains(buffer))) return false;
+    if (is_private && !stores) return false;
+    if (is_private && kernel.buffers[buffer].type.num_elements() != along->to) return false;
+    rows_.push_back({buffer, key, type, along->to, is_private, !stores, stores});
+    return true;
+  }
+
+  /// True if the scratch has elements of one row, which no other nest touches.
+  [[nodiscard]] bool is_row_of_scratch(BufferId buffer) const {
+    const Loop& kernel = in_.lowered.loop;
+    bool in_row = kernel.buffers[buffer].role == Role::scratch &&
+                  in_.accesses.at(buffer) == accesses_.at(buffer);
+    walk(nest_.body, [&](const Stmt& stmt) {
+      accesses(stmt, [&](BufferId b, DType, const std::vector<Affine>& at, bool) {
+        in_row = in_row && (b != buffer || std::ranges::none_of(at, [&](const Affine& each) {
+                              return split_lane(each, nest_.var).second != 0;
+                            }));
+      });
+    });
+    return in_row;
+  }
+
+  /// True if each row touches elements of the buffer that no other row touches.
+  [[nodiscard]] bool is_of_own_row(BufferId buffer, const std::vector<Affine>& at) {
+    const auto axis = std::ranges::find(at, affine_var(nest_.var));
+    if (axis == at.end() || std::ranges::count_if(at, [&](const Affine& each) {
+                              return split_lane(each, nest_.var).second != 0;
+                            }) != 1)
+      return false;
+    return axes_.emplace(buffer, axis - at.begin()).first->second == axis - at.begin();
+  }
+
+  [[nodiscard]] std::vector<Affine> along_the_row(const std::vector<Affine>& at,
+                                                  const Stmt& along) const {
+    Substitution by;
+    by.vars[along.var] = affine_var(along_);
+    std::vector<Affine> key;
+    for (const Affine& each : at) key.push_back(substitute(each, by));
+    return key;
+  }
+
+  [[nodiscard]] bool row_of(BufferId buffer) const {
+    return std::ranges::any_of(rows_, [&](const Row& row) { return row.buffer == buffer; });
+  }
+  [[nodiscard]] Row* row_of(BufferId buffer, const std::vector<Affine>& key, std::int64_t extent) {
+    const auto found = std::ranges::find_if(rows_, [&](const Row& row) {
+      return row.buffer == buffer && row.subscripts == key && row.extent == extent;
+    });
+    return found == rows_.end() ? nullptr : &*found;
+  }
+
+  /// The blocks of rows, and the rows after the last block; none where a loop has no vector form.
+  [[nodiscard]] std::optional<Block> side_by_side() {
+    for (const auto& [local, block] : locals_)
+      declares_.push_back(
+          make_declare(block.first, make_constant(Scalar::of_int(block.second, 0)), {lanes_}));
+    Block each = declares_;
+    for (const Row& row : rows_) {
+      if (row.is_read_first) append(each, turned_in(row));
+    }
+    for (const StmtPtr& stmt : nest_.body) {
+      if (stmt->kind == StmtKind::comment) continue;
+      if (stmt->kind != StmtKind::loop) {
+        append(each, one_by_one(stmt));
+        continue;
+      }
+      const StmtPtr lanes = in_lanes(stmt->body, stmt.get());
+      if (!is_vector(lanes)) return std::nullopt;
+      each.push_back(make_loop(stmt->var, 0, stmt->to, {lanes}));
+    }
+    for (const Row& row : rows_) {
+      if (row.is_stored && !row.is_private) append(each, turned_out(row));
+    }
+    const std::int64_t blocks = nest_.to / lanes_;
+    Block made{make_comment(fmt::format("short rows: {} side by side", lanes_))};
+    append(made, with_own_names(in_.fresh, {make_loop(block_, 0, blocks, std::move(each))}, {}));
+    if (blocks * lanes_ < nest_.to)
+      made.push_back(make_loop(nest_.var, blocks * lanes_, nest_.to, rest()));
+    return made;
+  }
+
+  /// The row of a lane.
+  [[nodiscard]] Affine row_in(const Affine& lane) const {
+    return affine_add(affine_var(block_, lanes_), lane);
+  }
+
+  /// lanes { the statements, of the row of each lane }
+  [[nodiscard]] StmtPtr in_lanes(const Block& body, const Stmt* along) {
+    const VarId lane = in_.fresh.var();
+    Block made;
+    for (const StmtPtr& stmt : body) made.push_back(of_lane(*stmt, along, affine_var(lane)));
+    return make_loop(lane, 0, lanes_, std::move(made), LoopMark::lanes);
+  }
+
+  [[nodiscard]] StmtPtr of_lane(const Stmt& stmt, const Stmt* along, const Affine& lane) {
+    const auto turned = [&](BufferId buffer, const std::vector<Affine>& at) -> const Row* {
+      return along == nullptr ? nullptr : row_of(buffer, along_the_row(at, *along), along->to);
+    };
+    Substitution by;
+    by.vars[nest_.var] = row_in(lane);
+    const ValuePtr value = substitute(
+        rebuild(stmt.value,
+                [&](ValuePtr v) {
+                  if (v->kind == ValueKind::local) return of_lane(std::move(v), lane);
+                  if (v->kind != ValueKind::load) return v;
+                  const Row* row = turned(v->buffer, v->subscripts);
+                  return row == nullptr
+                             ? v
+                             : make_load(buffer_of(*row), v->dtype, {affine_var(along->var), lane});
+                }),
+        by);
+    if (stmt.kind == StmtKind::store) {
+      if (const Row* row = turned(stmt.buffer, stmt.subscripts))
+        return make_store(buffer_of(*row), {affine_var(along->var), lane}, value);
+      std::vector<Affine> at;
+      for (const Affine& each : stmt.subscripts) at.push_back(substitute(each, by));
+      return make_store(stmt.buffer, std::move(at), value);
+    }
+    const auto block = locals_.find(stmt.local);
+    return block == locals_.end() ? with_value(stmt, value)
+                                  : make_assign(block->second.first, value, {lane});
+  }
+  [[nodiscard]] ValuePtr of_lane(ValuePtr local, const Affine& lane) const {
+    const auto block = locals_.find(local->local);
+    return block == locals_.end() ? std::move(local)
+                                  : make_local(block->second.first, local->dtype, {lane});
+  }
+
+  /// A statement for the rows of a block: in lanes, else row by row, from copies of the locals, as
+  /// only vector code keeps blocks in registers.
+  [[nodiscard]] Block one_by_one(const StmtPtr& stmt) {
+    const StmtPtr lanes = in_lanes({stmt}, nullptr);
+    if (is_vector(lanes)) return {lanes};
+    Block made;
+    std::map<LocalId, LocalId> copies;
+    walk(*stmt->value, [&](const Value& v) {
+      const auto block = v.kind == ValueKind::local ? locals_.find(v.local) : locals_.end();
+      if (block == locals_.end() || copies.contains(block->second.first)) return;
+      const auto& [local, type] = block->second;
+      const LocalId copy = copies[local] = in_.fresh.local();
+      const VarId lane = in_.fresh.var();
+      made.push_back(make_declare(copy, make_constant(Scalar::of_int(type, 0)), {lanes_}));
+      made.push_back(make_loop(
+          lane, 0, lanes_,
+          {make_assign(copy, make_local(local, type, {affine_var(lane)}), {affine_var(lane)})},
+          LoopMark::lanes));
+    });
+    Substitution by;
+    by.locals = copies;
+    Stmt each = *lanes->body[0];
+    each.value = substitute(each.value, by);
+    made.push_back(make_loop(lanes->var, 0, lanes_, {std::make_shared<const Stmt>(std::move(each))},
+                             LoopMark::lanes));
+    return made;
+  }
+
+  [[nodiscard]] bool is_vector(const StmtPtr& lanes) {
+    Block alone = declares_;
+    alone.push_back(lanes);
+    std::vector<BufferDecl> buffers = in_.lowered.loop.buffers;
+    for (const Row& row : rows_) {
+      if (row.is_private) buffers[row.buffer].type.dims = {row.extent, lanes_};
+    }
+    return broken_mark(alone).empty() &&
+           plan_lanes(buffers, alone, in_.target).vectors.contains(lanes->var);
+  }
+
+  static BufferId buffer_of(const Row& row) { return row.is_private ? row.buffer : row.turned; }
+
+  /// The access to the row's buffer at an element of the row.
+  [[nodiscard]] std::vector<Affine> at(const Row& row, const Affine& lane,
+                                       const Affine& element) const {
+    Substitution by;
+    by.vars[nest_.var] = row_in(lane);
+    by.vars[along_] = element;
+    std::vector<Affine> made;
+    for (const Affine& each : row.subscripts) made.push_back(substitute(each, by));
+    return made;
+  }
+
+  /// Reads the rows of a block along themselves, and stores them side by side.
+  [[nodiscard]] Block turned_in(const Row& row) {
+    Block made;
+    for (std::int64_t first = 0; first < row.extent; first += lanes_) {
+      const std::int64_t count = std::min(lanes_, row.extent - first);
+      const LocalId block = in_.fresh.local();
+      const VarId of = in_.fresh.var(), k = in_.fresh.var();
+      made.push_back(
+          make_declare(block, make_constant(Scalar::of_int(row.dtype, 0)), {lanes_, count}));
+      const Affine element = affine_add(affine_var(k), Affine{first, {}});
+      const StmtPtr read =
+          make_assign(block, make_load(row.buffer, row.dtype, at(row, affine_var(of), element)),
+                      {affine_var(of), affine_var(k)});
+      made.push_back(make_loop(of, 0, lanes_, {make_loop(k, 0, count, {read}, LoopMark::lanes)},
+                               LoopMark::unroll));
+      const VarId lane = in_.fresh.var(), place = in_.fresh.var();
+      const StmtPtr store = make_store(
+          row.turned, {affine_add(affine_var(place), Affine{first, {}}), affine_var(lane)},
+          make_local(block, row.dtype, {affine_var(lane), affine_var(place)}));
+      made.push_back(make_loop(place, 0, count,
+                               {make_loop(lane, 0, lanes_, {store}, LoopMark::lanes)},
+                               LoopMark::unroll));
+    }
+    return made;
+  }
+
+  /// Stores the rows of a block along themselves.
+  [[nodiscard]] Block turned_out(const Row& row) {
+    Block made;
+    for (std::int64_t first = 0; first < row.extent; first += lanes_) {
+      const std::int64_t count = std::min(lanes_, row.extent - first);
+      const LocalId block = in_.fresh.local();
+      const VarId lane = in_.fresh.var(), place = in_.fresh.var();
+      made.push_back(
+          make_declare(block, make_constant(Scalar::of_int(row.dtype, 0)), {count, lanes_}));
+      const ValuePtr element =
+          make_load(row.turned, row.dtype,
+                    {affine_add(affine_var(place), Affine{first, {}}), affine_var(lane)});
+      const StmtPtr read = make_assign(block, element, {affine_var(place), affine_var(lane)});
+      made.push_back(make_loop(place, 0, count,
+                               {make_loop(lane, 0, lanes_, {read}, LoopMark::lanes)},
+                               LoopMark::unroll));
+      const VarId of = in_.fresh.var(), k = in_.fresh.var();
+      const StmtPtr store = make_store(
+          row.buffer, at(row, affine_var(of), affine_add(affine_var(k), Affine{first, {}})),
+          make_local(block, row.dtype, {affine_var(k), affine_var(of)}));
+      made.push_back(make_loop(of, 0, lanes_, {make_loop(k, 0, count, {store}, LoopMark::lanes)},
+                               LoopMark::unroll));
+    }
+    return made;
+  }
+
+  /// The body of the nest, with its scratch as the first lane has it.
+  [[nodiscard]] Block rest() const {
+    const auto moved = [this](BufferId buffer, std::vector<Affine> at) {
+      const auto row = std::ranges::find_if(
+          rows_, [&](const Row& each) { return each.is_private && each.buffer == buffer; });
+      if (row == rows_.end()) return at;
+      const auto along =
+          std::ranges::find_if(at, [](const Affine& each) { return !each.terms.empty(); });
+      return std::vector{*along, Affine()};
+    };
+    const auto change = [&](const StmtPtr& stmt, const auto& self) -> StmtPtr {
+      Stmt made = *stmt;
+      if (made.kind == StmtKind::store) made.subscripts = moved(made.buffer, made.subscripts);
+      if (made.value) {
+        made.value = rebuild(made.value, [&](ValuePtr v) {
+          return v->kind == ValueKind::load
+                     ? make_load(v->buffer, v->dtype, moved(v->buffer, v->subscripts))
+                     : v;
+        });
+      }
+      for (StmtPtr& inner : made.body) inner = self(inner, self);
+      return std::make_shared<const Stmt>(std::move(made));
+    };
+    Block made;
+    for (const StmtPtr& stmt : nest_.body) made.push_back(change(stmt, change));
+    return made;
+  }
+
+  /// Gives the scratch of one row room for the rows of a block.
+  void widen(const Row& row) {
+    const Dims dims{row.extent, lanes_};
+    Lowered& lowered = in_.lowered;
+    lowered.loop.buffers[row.buffer].type.dims = dims;
+    lowered.tensors[row.buffer] = Tensor(lowered.tensors[row.buffer].label(), row.dtype, dims);
+  }
+
+  Scheduling& in_;
+  const Stmt& nest_;
+  /// The variable along a row in `subscripts`, and the variable of blocks of rows.
+  const VarId along_, block_;
+  std::int64_t lanes_ = 0;
+  std::map<LocalId, std::pair<LocalId, DType>> locals_;  ///< the block of each local, its type
+  Block declares_;                                       ///< of the blocks
+  std::vector<std::int64_t> accesses_;                   ///< by buffer, in the nest
+  std::map<BufferId, std::ptrdiff_t> axes_;  ///< the axis of rows of buffers that are stored
+  std::set<BufferId> as_they_are_;           ///< buffers that lanes access without turning rows
+  std::vector<Row> rows_;
+};
+
+}  // namespace
+
+std::optional<Block> schedule_short_rows(Scheduling& in, const StmtPtr& nest) {
+  return ShortRows(in, nest).build();
+}
+
+}  // namespace heddle::jit

@@ -1,0 +1,119 @@
+// Rows shorter than vectors along them, side by side in lanes.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "unit/jit_loop/scheduled.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+constexpr std::int64_t row_count = 21;  // a block of 16, and others
+
+/// Whether the schedule takes rows side by side.
+bool takes_side_by_side(const Program& program) {
+  const Lowered made = schedule(optimize(lower(program)), tiny_target(Isa::avx512));
+  return comments(made.loop).find("short rows: 16 side by side") != std::string::npos;
+}
+
+/// The same; its results are those without a schedule.
+bool is_side_by_side(const Program& program) {
+  expect_unchanged(program);
+  return takes_side_by_side(program);
+}
+
+struct Softmax {
+  explicit Softmax(std::int64_t count, std::int64_t of = row_count)
+      : x("x", f32, {of, count}), y("y", f32, {of, count}), e("e", f32, {of, count}) {
+    const Tensor most("most", f32, {of}), all("all", f32, {of});
+    const Index i, k;
+    program << (most(i) = maximum(x(i, k))) << (e(i, k) = exp(x(i, k) - most(i)))
+            << (all(i) = sum(e(i, k))) << (y(i, k) = e(i, k) / all(i));
+  }
+  Tensor x, y, e;
+  Program program{"softmax"};
+};
+
+// J9: rows of fewer elements than lanes, of some more, and of some more vectors that leave a
+// rest
+TEST(ShortRowsTest, LanesTakeARowEach) {
+  for (const std::int64_t count : {2, 10, 16, 19, 32, 47, 63})
+    EXPECT_TRUE(is_side_by_side(Softmax(count).program)) << count;
+  for (const std::int64_t count : {48, 64, 100})
+    EXPECT_FALSE(takes_side_by_side(Softmax(count).program)) << count;
+  EXPECT_TRUE(is_side_by_side(Softmax(10, 16).program));
+  EXPECT_FALSE(is_side_by_side(Softmax(10, 15).program));
+}
+
+// B3: each sum takes the terms of its row in order
+TEST(ShortRowsTest, SumsKeepTheirOrder) {
+  const Lowered plain = optimize(lower(Softmax(19).program));
+  const Lowered made = schedule(plain, tiny_target(Isa::avx512));
+  std::vector<HostArray> expected, found;
+  for (std::size_t k = 0; k < made.loop.buffers.size(); ++k) {
+    HostArray numbers(made.loop.buffers[k].type);
+    for (std::int64_t at = 0; at < *numbers.type().num_elements(); ++at)
+      numbers.set(at, 1 / (1.25 + static_cast<double>(at * 7 % 41)));
+    found.push_back(numbers);
+    if (k < plain.loop.buffers.size()) expected.emplace_back(plain.loop.buffers[k].type);
+    if (k < plain.loop.buffers.size() && plain.loop.buffers[k].role != Role::scratch)
+      expected.back() = numbers;
+  }
+  interpret(plain.loop, expected);
+  interpret(made.loop, found);
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    if (plain.loop.buffers[k].role == Role::scratch) continue;
+    EXPECT_TRUE(same_elements(expected[k], found[k])) << k;
+  }
+}
+
+// J9: results of another width than the lanes are stored row by row
+TEST(ShortRowsTest, PlacesOfExtremes) {
+  const Tensor x("x", f32, {row_count, 10}), most("most", f32, {row_count}),
+      place("place", i64, {row_count});
+  const Index i, k;
+  Program program("argmax");
+  program << (most(i) = maximum(x(i, k)))
+          << (place(i) = minimum(where(x(i, k) == most(i), embed(k), 10)));
+  EXPECT_TRUE(is_side_by_side(program));
+}
+
+// S5: rows may be stored where they were read
+TEST(ShortRowsTest, RowsInPlace) {
+  const Tensor x("x", f32, {row_count, 10}), most("most", f32, {row_count});
+  const Index i, k;
+  Program program("in_place");
+  program << (most(i) = maximum(x(i, k))) << (x(i, k) = x(i, k) - most(i));
+  EXPECT_TRUE(is_side_by_side(program));
+}
+
+// D9: rows that read others, and rows whose elements lie apart, stay one after the other
+TEST(ShortRowsTest, OtherRowsStay) {
+  const Tensor x("x", f32, {row_count, 10}), far("far", f32, {row_count, 10, 2}),
+      y("y", f32, {row_count + 1}), next("next", i64, {row_count});
+  const Index i(row_count), k;
+  Program chain("chain"), apart("apart"), taken("taken");
+  chain << (y(i + 1) = maximum(x(i, k) * y(i)));
+  EXPECT_FALSE(is_side_by_side(chain));
+  apart << (y(i) = maximum(far(i, k, 1)));
+  EXPECT_FALSE(is_side_by_side(apart));
+  taken << (y(i) = maximum(x(at(next(i)), k)));
+  EXPECT_FALSE(is_side_by_side(taken));
+}
+
+// J9: compilers find the vectors of a few plain operations by themselves
+TEST(ShortRowsTest, FewPlainOperationsStay) {
+  const auto sums = [](std::int64_t count) {
+    const Tensor x("x", f32, {row_count, count}), y("y", f32, {row_count});
+    const Index i, k;
+    Program program("sums");
+    program << (y(i) = sum(x(i, k) * x(i, k)));
+    return program;
+  };
+  EXPECT_FALSE(is_side_by_side(sums(8)));
+  EXPECT_TRUE(is_side_by_side(sums(9)));
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing

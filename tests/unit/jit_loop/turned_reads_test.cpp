@@ -1,0 +1,60 @@
+// Arrays that are turned once for several nests, and for chains of functions.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "unit/jit_loop/scheduled.hpp"
+
+namespace heddle::jit::testing {
+namespace {
+
+constexpr std::int64_t extent = 20;
+
+std::int64_t turned_arrays(const Program& program) {
+  const Lowered made = schedule(optimize(lower(program)), with_isa(native_target(), Isa::avx512));
+  return std::ranges::count(made.tensors, "turned", &Tensor::label);
+}
+
+struct Square {
+  const Tensor x{"x", f32, {extent, extent}}, y{"y", f32, {extent, extent}},
+      z{"z", f32, {extent, extent}}, sums{"sums", f32, {extent}};
+  const Index i, k;
+};
+
+// J9: nests that read the same array across share the turned one
+TEST(TurnedReadsTest, NestsShareThem) {
+  const Square s;
+  Program two("two"), one("one"), other("other");
+  const Tensor kept("kept", f32, {extent, extent});
+  two << (kept(s.i, s.k) = s.x(s.k, s.i) * s.y(s.i, s.k)) << (s.sums(s.i) = sum(kept(s.i, s.k)))
+      << (s.z(s.i, s.k) = s.x(s.k, s.i) - s.y(s.i, s.k));
+  expect_unchanged(two);
+  EXPECT_EQ(turned_arrays(two), 1);
+  one << (s.z(s.i, s.k) = s.x(s.k, s.i) - s.y(s.i, s.k));
+  EXPECT_EQ(turned_arrays(one), 0);
+}
+
+// J9: a chain of functions runs as elementwise code; one function runs where elements are turned
+TEST(TurnedReadsTest, ChainsReadThem) {
+  const Square s;
+  Program chain("chain"), one("one");
+  chain << (s.z(s.i, s.k) = tanh(exp(s.x(s.k, s.i)) * s.x(s.k, s.i)));
+  expect_unchanged(chain);
+  EXPECT_EQ(turned_arrays(chain), 1);
+  one << (s.z(s.i, s.k) = tanh(s.x(s.k, s.i)) * exp(s.y(s.i, s.k)));
+  EXPECT_EQ(turned_arrays(one), 0);
+}
+
+// D9: an array that is written between two nests is turned for neither
+TEST(TurnedReadsTest, WrittenArraysAreNotShared) {
+  const Square s;
+  Program program("written");
+  program << (s.z(s.i, s.k) = s.x(s.k, s.i) * s.y(s.i, s.k)) << (s.x(s.i, s.k) = s.y(s.i, s.k) + 1)
+          << (s.y(s.i, s.k) = s.x(s.k, s.i) + s.z(s.i, s.k));
+  expect_unchanged(program);
+  EXPECT_EQ(turned_arrays(program), 0);
+}
+
+}  // namespace
+}  // namespace heddle::jit::testing
