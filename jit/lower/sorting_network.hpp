@@ -12,10 +12,11 @@ struct RowOfBuffer {
   std::vector<Affine> subscripts;  ///< of one element; the last one does not matter
 };
 
-/// Puts the first `count` elements of the row in rising order: Batcher's merge exchange (Knuth, The
-/// Art of Computer Programming, volume 3, 5.2.2, algorithm M), whose about count log2(count)^2 / 4
-/// exchanges do not depend on the values. Takes numbers of variables and locals from the two
-/// counters.
+/// Puts the first `count` elements of the row in rising order, by exchanges that do not depend on
+/// the values: groups of eight by Batcher's merge exchange, then bitonic merges whose first step
+/// exchanges the first place with the last, so that every exchange puts the lesser element first
+/// (Knuth, The Art of Computer Programming, volume 3, 5.3.4). Up to three steps are done between a
+/// load and a store of an element. Takes numbers of variables and locals from the two counters.
 [[nodiscard]] Block sorting_network(const RowOfBuffer& row, std::int64_t count, VarId& next_var,
                                     LocalId& next_local);
 

@@ -1,6 +1,8 @@
 // See costly_terms.hpp.
 #include "jit/schedule/costly_terms.hpp"
 
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -68,6 +70,11 @@ class CostlyTerms {
       place.push_back(affine_var(var));
       read.push_back(affine_var(each->var));
     }
+    // Once joined, the loops need the rows of one iteration of the outermost.
+    const auto bytes = static_cast<std::int64_t>(size_of(type));
+    if (std::accumulate(dims.begin() + 1, dims.end(), bytes, std::multiplies<>()) >
+        in_.target.l2_bytes / 4)
+      return std::nullopt;
     const std::size_t buffers = in_.lowered.loop.buffers.size();
     const BufferId terms = in_.add_scratch("terms of rows", type, std::move(dims));
     StmtPtr nest = make_store(terms, place, substitute(r.term, by));

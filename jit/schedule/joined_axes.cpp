@@ -84,10 +84,13 @@ class ShortAxes {
   /// The axes that the loops go over as a whole, one after the other.
   [[nodiscard]] std::optional<Axes> axes_of(BufferId buffer, const std::vector<Affine>& at) const {
     const Dims& dims = type_of(buffer).dims;
-    const auto axis_of = [&](const Stmt& loop) {
-      return static_cast<std::size_t>(std::ranges::find(at, affine_var(loop.var)) - at.begin());
+    const auto moves_by_one = [this](const Affine& index) {
+      return Affine{0, index.terms} == affine_var(outer_loop().var);
     };
-    const Axes axes{axis_of(outer_loop()), axis_of(inner_loop())};
+    const auto outer = std::ranges::find_if(at, moves_by_one);
+    const auto inner = std::ranges::find(at, affine_var(inner_loop().var));
+    const Axes axes{static_cast<std::size_t>(outer - at.begin()),
+                    static_cast<std::size_t>(inner - at.begin())};
     if (axes.last >= at.size() || axes.first >= axes.last || dims[axes.last] != inner_loop().to)
       return std::nullopt;
     for (std::size_t k = axes.first + 1; k < axes.last; ++k)
@@ -121,18 +124,18 @@ class ShortAxes {
     return works && !axes_.empty();
   }
   void note(BufferId buffer, const std::vector<Affine>& at, const Value* load, bool& works) {
-    if (load != nullptr && !moves_with_either(at)) {
-      // The same buffer with and without the loops: its axes stay, and it must not be stored.
-      works = works && !axes_.contains(buffer);
-      return;
+    std::optional<Axes> axes;
+    if (load == nullptr || moves_with_either(at)) {
+      axes = axes_of(buffer, at);
+      if (!axes || !others_allow(buffer)) {
+        works = works && load != nullptr &&
+                may_join(in_.lowered.loop, *load, outer_loop(), inner_loop());
+        axes.reset();
+      }
     }
-    const std::optional<Axes> axes = axes_of(buffer, at);
-    if (axes && others_allow(buffer)) {
-      works = works && axes_.emplace(buffer, *axes).first->second == *axes;
-    } else {
-      works =
-          works && load != nullptr && may_join(in_.lowered.loop, *load, outer_loop(), inner_loop());
-    }
+    // All accesses to a buffer are alike.
+    works = works && accesses_.emplace(buffer, axes).first->second == axes;
+    if (axes) axes_.emplace(buffer, *axes);
   }
 
   /// True if no other nest accesses the buffer, except at computed positions.
@@ -173,7 +176,8 @@ class ShortAxes {
     const auto moved = [&](BufferId buffer, std::vector<Affine> at) {
       const auto axis = axes_.find(buffer);
       if (axis == axes_.end()) return at;
-      at[axis->second.first] = affine_var(var);
+      Affine& first = at[axis->second.first];
+      first = affine_add(affine_var(var), Affine{first.constant * inner_loop().to, {}});
       erase_behind(at, axis->second);
       return at;
     };
@@ -223,6 +227,7 @@ class ShortAxes {
   Scheduling& in_;
   const std::size_t at_;
   std::vector<StmtPtr> loops_;
+  std::map<BufferId, std::optional<Axes>> accesses_;
   std::map<BufferId, Axes> axes_;  ///< to join
 };
 

@@ -2,21 +2,19 @@
 #include "jit/schedule/sorted_rows.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
 namespace heddle::jit {
 namespace {
 
-/// Rows of a block; half as many where the scratch would be larger than this, if they fill half a
-/// vector.
-constexpr std::int64_t rows_at_once = 8;
-constexpr std::int64_t scratch_bytes = 32 << 10;
-
-std::int64_t size(DType type) { return static_cast<std::int64_t>(size_of(type)); }
+/// The fewest rows of a block.
+constexpr std::int64_t rows_min = 8;
 
 /// Two nests over the rows of a buffer: the first assigns every element, the second reads and
-/// writes elements of each row by themselves.
+/// writes elements of each row by themselves. A third nest may be all that reads the buffer then,
+/// element by element.
 class SortedRows {
  public:
   SortedRows(Scheduling& in, const StmtPtr& assign, const StmtPtr& sort)
@@ -24,7 +22,7 @@ class SortedRows {
 
   [[nodiscard]] bool match() {
     if (!is_plain_loop(assign_) || !is_plain_loop(sort_) || assign_.to != sort_.to ||
-        sort_.to < rows_at_once || assign_.body.size() != 1 || !is_plain_loop(*assign_.body[0]))
+        sort_.to < rows_min || assign_.body.size() != 1 || !is_plain_loop(*assign_.body[0]))
       return false;
     const Stmt& along = *assign_.body[0];
     if (along.body.empty() || !is_straight(along.body)) return false;
@@ -41,10 +39,49 @@ class SortedRows {
            std::ranges::all_of(sort_.body, [this](const StmtPtr& s) { return sorts(*s); });
   }
 
+  /// Takes the nest after the two as the third, if it is one.
+  [[nodiscard]] bool takes(const StmtPtr& nest) {
+    const Loop& kernel = in_.lowered.loop;
+    if (kernel.buffers[buffer_].role != Role::scratch || !is_plain_loop(*nest) ||
+        nest->to != sort_.to || nest->body.size() != 1 || !is_plain_loop(*nest->body[0]) ||
+        nest->body[0]->to != count_ || !is_straight(nest->body[0]->body))
+      return false;
+    const std::vector element{affine_var(nest->var), affine_var(nest->body[0]->var)};
+    bool works = true;
+    walk_values(nest->body, [&](const Value& v) {
+      works =
+          works && (v.kind != ValueKind::load || v.buffer != buffer_ || v.subscripts == element);
+    });
+    std::set<BufferId> stored;
+    walk(nest->body, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::store) stored.insert(stmt.buffer);
+      works = works && stmt.kind != StmtKind::assign;
+    });
+    const auto reads = [&](const Stmt& of, const auto& buffers) {
+      bool found = false;
+      walk_values(of.body, [&](const Value& v) {
+        found = found || (v.kind == ValueKind::load && buffers.contains(v.buffer));
+      });
+      return found;
+    };
+    works = works && !stored.contains(buffer_) && !reads(assign_, stored) && !reads(*nest, stored);
+    for (const StmtPtr& stmt : kernel.body) {
+      const bool is_own = stmt.get() == &assign_ || stmt.get() == &sort_ || stmt == nest;
+      works = works && (is_own || !reads(*stmt, std::set{buffer_}));
+    }
+    if (works) after_ = nest;
+    return works;
+  }
+
   [[nodiscard]] Block make() {
-    const bool is_large = count_ * size(dtype_) * rows_at_once > scratch_bytes;
-    lanes_ = is_large && in_.target.lanes(dtype_) <= rows_at_once ? rows_at_once / 2 : rows_at_once;
-    scratch_ = in_.add_scratch("rows side by side", dtype_, {count_, lanes_});
+    lanes_ = in_.target.lanes(dtype_);
+    if (sort_.to < lanes_) lanes_ = rows_min;
+    scratch_ = after_ ? buffer_ : in_.add_scratch("rows side by side", dtype_, {count_, lanes_});
+    if (after_) {
+      const Dims dims{count_, lanes_};
+      in_.lowered.loop.buffers[buffer_].type.dims = dims;
+      in_.lowered.tensors[buffer_] = Tensor("rows side by side", dtype_, dims);
+    }
     const std::int64_t blocks = (sort_.to + lanes_ - 1) / lanes_;
     const VarId block = in_.fresh.var();
     const Affine whole = affine_var(block, lanes_);
@@ -109,14 +146,30 @@ class SortedRows {
         make_store(scratch_, {affine_var(along.var), affine_var(lane)}, first.back()->value);
     Block body{make_loop(lane, 0, lanes_, {with_body(along, std::move(first))})};
     append(body, side_by_side(sort_.body));
-    const VarId of = in_.fresh.var(), place = in_.fresh.var();
-    body.push_back(make_loop(
-        of, 0, lanes_,
-        {make_loop(
-            place, 0, count_,
-            {make_store(buffer_, {affine_add(row, affine_var(of)), affine_var(place)},
-                        make_load(scratch_, dtype_, {affine_var(place), affine_var(of)}))})}));
+    append(body, turned_back(row));
     return body;
+  }
+
+  /// The sorted rows, or what the third nest makes of them.
+  [[nodiscard]] Block turned_back(const Affine& row) {
+    const VarId of = in_.fresh.var(), place = in_.fresh.var();
+    const ValuePtr sorted = make_load(scratch_, dtype_, {affine_var(place), affine_var(of)});
+    const Affine own = affine_add(row, affine_var(of));
+    Block each{make_store(buffer_, {own, affine_var(place)}, sorted)};
+    if (after_) {
+      Substitution by;
+      by.vars[after_->var] = own;
+      by.vars[after_->body[0]->var] = affine_var(place);
+      each.clear();
+      for (const StmtPtr& stmt : after_->body[0]->body) {
+        if (stmt->kind == StmtKind::comment) continue;
+        const ValuePtr value = rebuild(stmt->value, [&](ValuePtr v) {
+          return v->kind == ValueKind::load && v->buffer == buffer_ ? sorted : std::move(v);
+        });
+        each.push_back(substitute(with_value(*stmt, value), by));
+      }
+    }
+    return {make_loop(of, 0, lanes_, {make_loop(place, 0, count_, std::move(each))})};
   }
 
   /// Each run of statements that are no loops, in a loop over the lanes.
@@ -156,6 +209,7 @@ class SortedRows {
   Scheduling& in_;
   const Stmt& assign_;
   const Stmt& sort_;
+  StmtPtr after_;  ///< the third nest, if there is one
   BufferId buffer_ = 0, scratch_ = 0;
   DType dtype_ = DType::u32;
   std::int64_t count_ = 0, lanes_ = 0;
@@ -169,8 +223,9 @@ Block with_sorted_rows_side_by_side(Scheduling& in, const Block& body) {
     if (k + 1 < body.size()) {
       SortedRows rows(in, body[k], body[k + 1]);
       if (rows.match()) {
+        const bool takes = k + 2 < body.size() && rows.takes(body[k + 2]);
         append(made, rows.make());
-        ++k;
+        k += takes ? 2 : 1;
         continue;
       }
     }

@@ -112,19 +112,20 @@ class TurnedReads {
 
   /// The nest, reading the turned array; its loop along the written memory is innermost.
   [[nodiscard]] StmtPtr replaced(const StmtPtr& nest, const Read& read) const {
-    const Transpose found = *find_transpose(in_.lowered.loop, nest);
+    const std::optional<Transpose> found = find_transpose(in_.lowered.loop, nest);
+    if (!found) return nest;
     Block body;
-    for (const StmtPtr& stmt : found.loops.back()->body) {
+    for (const StmtPtr& stmt : found->loops.back()->body) {
       const auto turned = [&](ValuePtr v) {
         const bool is = v->kind == ValueKind::load && v->buffer == read.buffer &&
-                        key_of(v->subscripts, *found.across, *found.along) == read.subscripts;
+                        key_of(v->subscripts, *found->across, *found->along) == read.subscripts;
         return is ? make_load(read.turned, v->dtype,
-                              {affine_var(found.across->var), affine_var(found.along->var)})
+                              {affine_var(found->across->var), affine_var(found->along->var)})
                   : std::move(v);
       };
       body.push_back(stmt->value ? with_value(*stmt, rebuild(stmt->value, turned)) : stmt);
     }
-    return with_body(*found.across, {with_body(*found.along, std::move(body))});
+    return with_body(*found->across, {with_body(*found->along, std::move(body))});
   }
 
   Scheduling& in_;

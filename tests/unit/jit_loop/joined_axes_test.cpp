@@ -87,6 +87,22 @@ TEST(JoinedAxesTest, OthersStay) {
   EXPECT_EQ(dims_of(vectors, out), (Dims{point_count, 16}));
 }
 
+// J9: elements beside each other, and one element for all, are read as the axes have them
+TEST(JoinedAxesTest, AccessesOfABufferAreAlike) {
+  const Points p;
+  const Tensor more("more", f32, {point_count + 1, 3});
+  const Index i(point_count);
+  Program first("first"), next("next"), both("both");
+  first << (p.y(p.i, p.k) = exp(p.x(p.i, p.k)) + p.x(0, 0));
+  next << (p.y(i, p.k) = exp(more(i, p.k) - more(i + 1, p.k)));
+  both << (p.y(i, p.k) = more(0, 1) + exp(more(i + 1, p.k)));
+  for (const Program* each : {&first, &next, &both}) expect_unchanged(*each);
+  EXPECT_EQ(dims_of(first, p.y), (Dims{point_count, 3}));
+  EXPECT_EQ(dims_of(next, p.y), Dims{3 * point_count});
+  EXPECT_EQ(dims_of(next, more), Dims{3 * point_count + 3});
+  EXPECT_EQ(dims_of(both, p.y), (Dims{point_count, 3}));
+}
+
 // J9: one axis of an array is read along, another is not
 TEST(JoinedAxesTest, OtherReadsBecomeFlat) {
   const Points p;
