@@ -80,6 +80,9 @@ constexpr std::size_t joined_max = 64;
 /// The most steps per element of a joined loop: beyond that, a pass over memory is negligible.
 constexpr int joined_cost_max = 700;
 
+/// The fewest steps per element of loops that stay apart from loops with computed positions.
+constexpr int apart_cost_min = 16;
+
 /// The number of steps of the values of a loop.
 int cost_of_values(const Stmt& loop) {
   int cost = 0;
@@ -87,6 +90,16 @@ int cost_of_values(const Stmt& loop) {
     if (stmt.value) cost += cost_of(*stmt.value, joined_cost_max);
   });
   return cost;
+}
+
+/// True if no row at the position holds a vector.
+bool is_narrow(const Stmt& position) {
+  constexpr std::int64_t row_min = 16;
+  bool narrow = true;
+  walk(position.body, [&](const Stmt& inner) {
+    narrow = narrow && !(inner.kind == StmtKind::loop && inner.to - inner.from >= row_min);
+  });
+  return narrow;
 }
 
 /// A statement, or loops that become one (their variables become the variable of the first), and
@@ -101,6 +114,7 @@ struct Group {
     scatters = is_scatter(*stmt);
     walk(stmt->body, [this](const Stmt& inner) {
       has_positions = has_positions || (inner.kind == StmtKind::at && !inner.nearest);
+      gathers = gathers || (inner.kind == StmtKind::at && inner.nearest && is_narrow(inner));
     });
     size = element_size(*stmt);
     cost = cost_of_values(*stmt);
@@ -118,6 +132,7 @@ struct Group {
     parts.push_back(std::move(next.parts.front()));
     scatters = scatters && next.scatters;
     has_positions = has_positions || next.has_positions;
+    gathers = gathers || next.gathers;
     if (size != next.size) size = 0;
     cost += next.cost;
     for (auto& [buffer, theirs] : next.touched) {
@@ -132,6 +147,7 @@ struct Group {
   bool may_join = false;
   bool scatters = false;       ///< see is_scatter()
   bool has_positions = false;  ///< stores at computed positions
+  bool gathers = false;        ///< reads single elements, or short rows, at computed positions
   Footprint touched;
   std::size_t size = 0;  ///< see element_size()
   int cost = 0;          ///< see cost_of_values()
@@ -192,9 +208,11 @@ bool fusable(Group& first, Group& second, bool are_neighbours,
     shares_written = shares_written || written;
     shares = shares || meets;
   }
-  // Beside stores at computed positions, elements would become scalar code.
+  // Beside computed positions, elements would become scalar code.
   if (shares_written && first.has_positions != second.has_positions &&
       (first.has_positions ? second : first).become_vectors(becomes_vectors))
+    return false;
+  if (first.gathers && !second.gathers && !second.has_positions && second.cost >= apart_cost_min)
     return false;
   return shares_written ||
          (are_neighbours && shares && joins_for_reads(first, second, becomes_vectors));

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -18,27 +19,50 @@
 namespace heddle::jit {
 namespace {
 
+/// By buffer: the places of the nests that access it.
+using Users = std::vector<std::set<std::size_t>>;
+
+Users users_of_buffers(const Loop& kernel) {
+  Users users(kernel.buffers.size());
+  for (std::size_t k = 0; k < kernel.body.size(); ++k) {
+    walk(Block{kernel.body[k]}, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero ||
+          stmt.kind == StmtKind::prefetch)
+        users[stmt.buffer].insert(k);
+      if (!stmt.value) return;
+      walk(*stmt.value, [&](const Value& v) {
+        if (v.kind == ValueKind::load) users[v.buffer].insert(k);
+      });
+    });
+  }
+  return users;
+}
+
 class ShortAxes {
  public:
-  ShortAxes(Scheduling& in, std::size_t at) : in_(in), at_(at) {}
+  ShortAxes(Scheduling& in, const Users& users, std::size_t at) : in_(in), users_(users), at_(at) {}
 
   void join() {
     if (!find_loops() || !find_buffers()) return;
     const StmtPtr nest = joined();
+    std::map<BufferId, Dims> before;
+    for (const auto& [buffer, axes] : axes_) {
+      before[buffer] = type_of(buffer).dims;
+      set_dims(buffer, joined_dims(buffer));
+    }
     // Elements of other sizes, for example, have no vectors.
-    const std::vector<BufferDecl> buffers = in_.lowered.loop.buffers;
-    for (const auto& [buffer, axes] : axes_)
-      in_.lowered.loop.buffers[buffer].type.dims = dims(buffer);
     if (!is_elementwise(in_, nest)) {
-      in_.lowered.loop.buffers = buffers;
+      for (const auto& [buffer, dims] : before) set_dims(buffer, dims);
       return;
     }
     Block& body = in_.lowered.loop.body;
-    for (std::size_t k = 0; k < body.size(); ++k)
-      body[k] = k == at_ ? nest : elsewhere(body[k], buffers);
+    std::set<std::size_t> others;
+    for (const auto& [buffer, axes] : axes_)
+      others.insert(users_[buffer].begin(), users_[buffer].end());
+    for (const std::size_t k : others) body[k] = k == at_ ? nest : elsewhere(body[k], before);
     for (const auto& [buffer, axes] : axes_) {
       if (in_.lowered.loop.buffers[buffer].role != Role::scratch) continue;
-      const ArrayType& type = in_.lowered.loop.buffers[buffer].type;
+      const ArrayType& type = type_of(buffer);
       Tensor& tensor = in_.lowered.tensors[buffer];
       tensor = Tensor(tensor.label(), type.dtype, type.dims);
     }
@@ -47,6 +71,9 @@ class ShortAxes {
  private:
   [[nodiscard]] const ArrayType& type_of(BufferId buffer) const {
     return in_.lowered.loop.buffers[buffer].type;
+  }
+  void set_dims(BufferId buffer, const Dims& dims) {
+    in_.lowered.loop.buffers[buffer].type.dims = dims;
   }
 
   [[nodiscard]] bool find_loops() {
@@ -141,7 +168,7 @@ class ShortAxes {
   /// True if no other nest accesses the buffer, except at computed positions.
   [[nodiscard]] bool others_allow(BufferId buffer) const {
     const Block& body = in_.lowered.loop.body;
-    for (std::size_t k = 0; k < body.size(); ++k) {
+    for (const std::size_t k : users_[buffer]) {
       if (k == at_) continue;
       bool touches = false, has_positions = false, other = false;
       walk(Block{body[k]}, [&](const Stmt& stmt) {
@@ -162,7 +189,7 @@ class ShortAxes {
     return true;
   }
 
-  [[nodiscard]] Dims dims(BufferId buffer) const {
+  [[nodiscard]] Dims joined_dims(BufferId buffer) const {
     Dims made = type_of(buffer).dims;
     const Axes axes = axes_.at(buffer);
     made[axes.first] *= made[axes.last];
@@ -202,12 +229,12 @@ class ShortAxes {
 
   /// A statement of another nest, with the joined axes.
   [[nodiscard]] StmtPtr elsewhere(const StmtPtr& stmt,
-                                  const std::vector<BufferDecl>& before) const {
+                                  const std::map<BufferId, Dims>& before) const {
     const auto moved = [&](BufferId buffer, std::vector<Affine> at) {
       const auto axis = axes_.find(buffer);
       if (axis == axes_.end()) return at;
       const auto [first, last] = axis->second;
-      at[first] = affine_add(affine_scale(at[first], before[buffer].type.dims[last]), at[last]);
+      at[first] = affine_add(affine_scale(at[first], before.at(buffer)[last]), at[last]);
       erase_behind(at, axis->second);
       return at;
     };
@@ -225,6 +252,7 @@ class ShortAxes {
   }
 
   Scheduling& in_;
+  const Users& users_;
   const std::size_t at_;
   std::vector<StmtPtr> loops_;
   std::map<BufferId, std::optional<Axes>> accesses_;
@@ -234,7 +262,8 @@ class ShortAxes {
 }  // namespace
 
 void join_short_axes(Scheduling& in) {
-  for (std::size_t k = 0; k < in.lowered.loop.body.size(); ++k) ShortAxes(in, k).join();
+  const Users users = users_of_buffers(in.lowered.loop);
+  for (std::size_t k = 0; k < in.lowered.loop.body.size(); ++k) ShortAxes(in, users, k).join();
 }
 
 }  // namespace heddle::jit

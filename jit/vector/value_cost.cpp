@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "jit/loop/rewrite.hpp"
 #include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {

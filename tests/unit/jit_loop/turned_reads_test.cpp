@@ -9,7 +9,7 @@
 namespace heddle::jit::testing {
 namespace {
 
-constexpr std::int64_t extent = 20;
+constexpr std::int64_t side_length = 20;
 
 std::int64_t turned_arrays(const Program& program) {
   const Lowered made = schedule(optimize(lower(program)), with_isa(native_target(), Isa::avx512));
@@ -17,8 +17,8 @@ std::int64_t turned_arrays(const Program& program) {
 }
 
 struct Square {
-  const Tensor x{"x", f32, {extent, extent}}, y{"y", f32, {extent, extent}},
-      z{"z", f32, {extent, extent}}, sums{"sums", f32, {extent}};
+  const Tensor x{"x", f32, {side_length, side_length}}, y{"y", f32, {side_length, side_length}},
+      z{"z", f32, {side_length, side_length}}, sums{"sums", f32, {side_length}};
   const Index i, k;
 };
 
@@ -26,7 +26,7 @@ struct Square {
 TEST(TurnedReadsTest, NestsShareThem) {
   const Square s;
   Program two("two"), one("one"), other("other");
-  const Tensor kept("kept", f32, {extent, extent});
+  const Tensor kept("kept", f32, {side_length, side_length});
   two << (kept(s.i, s.k) = s.x(s.k, s.i) * s.y(s.i, s.k)) << (s.sums(s.i) = sum(kept(s.i, s.k)))
       << (s.z(s.i, s.k) = s.x(s.k, s.i) - s.y(s.i, s.k));
   expect_unchanged(two);
