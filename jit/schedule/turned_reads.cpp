@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -40,16 +40,17 @@ class TurnedReads {
   }
 
  private:
+  /// A value of a nest: an element that is read across the written memory, or what functions make
+  /// of such elements alone.
   struct Read {
-    BufferId buffer = 0;
-    std::vector<Affine> subscripts;  ///< with the variables `across_` and `along_`
-    DType dtype{};
+    ValuePtr value;                      ///< with the variables `across_` and `along_`
     std::int64_t across = 0, along = 0;  ///< extents
     std::vector<std::size_t> nests{};
     bool feeds_chain = false;
-    BufferId turned = 0;  ///< [across, along]
+    BufferId turned = 0;  ///< [across, along]; of functions [along, across]
 
     [[nodiscard]] bool is_worth_it() const { return nests.size() > 1 || feeds_chain; }
+    [[nodiscard]] bool is_element() const { return value->kind == ValueKind::load; }
   };
 
   void note(std::size_t at) {
@@ -57,73 +58,105 @@ class TurnedReads {
     if (!found || found->loops.size() != 2 || found->along->from != 0 || found->across->from != 0)
       return;
     int chain = 0;
-    for (const StmtPtr& stmt : found->loops.back()->body)
-      if (stmt->value) chain = std::max(chain, chain_of(*stmt->value));
-    for (const ValuePtr& load : found->reads) {
-      Read read{load->buffer, key_of(load->subscripts, *found->across, *found->along), load->dtype,
-                extent(found->across), extent(found->along)};
-      const std::int64_t bytes =
-          read.across * read.along * static_cast<std::int64_t>(size_of(read.dtype));
-      if (bytes > in_.target.l2_bytes / 4) continue;
-      auto known = std::ranges::find_if(reads_, [&](const Read& other) {
-        return other.buffer == read.buffer && other.subscripts == read.subscripts &&
-               other.across == read.across && other.along == read.along;
-      });
-      if (known != reads_.end() && is_written(read.buffer, known->nests.front(), at)) continue;
-      if (known == reads_.end()) known = reads_.insert(known, std::move(read));
-      if (known->nests.empty() || known->nests.back() != at) known->nests.push_back(at);
-      known->feeds_chain = known->feeds_chain || chain > 1;
+    std::vector<ValuePtr> functions;
+    for (const StmtPtr& stmt : found->loops.back()->body) {
+      if (!stmt->value) continue;
+      chain = std::max(chain, chain_of(*stmt->value));
+      find_functions(stmt->value, *found, functions);
     }
+    const bool is_chain = chain > 1;
+    for (const ValuePtr& value : is_chain && !functions.empty() ? functions : found->reads)
+      note(value, *found, at, is_chain);
   }
 
-  [[nodiscard]] std::vector<Affine> key_of(const std::vector<Affine>& at, const Stmt& across,
-                                           const Stmt& along) const {
+  void note(const ValuePtr& value, const Transpose& found, std::size_t at, bool is_chain) {
+    Read read{key_of(value, found), extent(found.across), extent(found.along)};
+    const std::int64_t bytes =
+        read.across * read.along * static_cast<std::int64_t>(size_of(value->dtype));
+    if (bytes > in_.target.l2_bytes / 4) return;
+    auto known = std::ranges::find_if(reads_, [&](const Read& other) {
+      return equal(*other.value, *read.value) && other.across == read.across &&
+             other.along == read.along;
+    });
+    if (known != reads_.end() && is_written(*value, known->nests.front(), at)) return;
+    if (known == reads_.end()) known = reads_.insert(known, std::move(read));
+    if (known->nests.empty() || known->nests.back() != at) known->nests.push_back(at);
+    known->feeds_chain = known->feeds_chain || is_chain;
+  }
+
+  /// Adds the largest parts of the value that have costly functions, and no operands but elements
+  /// that are read across. Returns whether the value itself has no other operands.
+  static bool find_functions(const ValuePtr& value, const Transpose& found,
+                             std::vector<ValuePtr>& functions) {
+    if (value->kind == ValueKind::constant) return true;
+    if (value->kind == ValueKind::load)
+      return std::ranges::any_of(found.reads,
+                                 [&](const ValuePtr& read) { return equal(*read, *value); });
+    if (value->kind != ValueKind::op && value->kind != ValueKind::cast) return false;
+    const std::size_t before = functions.size();
+    bool all = true;
+    for (const ValuePtr& arg : value->args) all = find_functions(arg, found, functions) && all;
+    if (!all || !has_costly(*value)) return all;
+    functions.resize(before);
+    functions.push_back(value);
+    return true;
+  }
+
+  [[nodiscard]] ValuePtr key_of(const ValuePtr& value, const Transpose& found) const {
     Substitution by;
-    by.vars[across.var] = affine_var(across_);
-    by.vars[along.var] = affine_var(along_);
-    std::vector<Affine> key;
-    for (const Affine& each : at) key.push_back(substitute(each, by));
-    return key;
+    by.vars[found.across->var] = affine_var(across_);
+    by.vars[found.along->var] = affine_var(along_);
+    return substitute(value, by);
   }
 
-  /// True if statements from `first` on, up to and with `last`, write the buffer.
-  [[nodiscard]] bool is_written(BufferId buffer, std::size_t first, std::size_t last) const {
+  /// True if statements from `first` on, up to and with `last`, write what the value reads.
+  [[nodiscard]] bool is_written(const Value& value, std::size_t first, std::size_t last) const {
+    std::set<BufferId> read;
+    walk(value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) read.insert(v.buffer);
+    });
     bool written = false;
     for (std::size_t k = first; k <= last; ++k) {
       walk(Block{body_[k]}, [&](const Stmt& stmt) {
         written = written || ((stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) &&
-                              stmt.buffer == buffer);
+                              read.contains(stmt.buffer));
       });
     }
     return written;
   }
 
-  /// for across, along { turned[across, along] = the element }
+  /// The nest that stores the elements turned, or the functions where their operands lie.
   [[nodiscard]] StmtPtr turn(Read& read) {
-    read.turned = in_.add_scratch("turned", read.dtype, {read.across, read.along});
+    const bool turns = read.is_element();
+    const Dims dims = turns ? Dims{read.across, read.along} : Dims{read.along, read.across};
+    read.turned =
+        in_.add_scratch(turns ? "turned" : "functions of columns", read.value->dtype, dims);
     const VarId across = in_.fresh.var(), along = in_.fresh.var();
     Substitution by;
     by.vars[across_] = affine_var(across);
     by.vars[along_] = affine_var(along);
-    const ValuePtr load = substitute(make_load(read.buffer, read.dtype, read.subscripts), by);
-    const StmtPtr store = make_store(read.turned, {affine_var(across), affine_var(along)}, load);
-    return make_loop(across, 0, read.across, {make_loop(along, 0, read.along, {store})});
+    const VarId outer = turns ? across : along, inner = turns ? along : across;
+    const StmtPtr store =
+        make_store(read.turned, {affine_var(outer), affine_var(inner)}, substitute(read.value, by));
+    return make_loop(outer, 0, dims[0], {make_loop(inner, 0, dims[1], {store})});
   }
 
-  /// The nest, reading the turned array; its loop along the written memory is innermost.
+  /// The nest, reading the scratch; where all is turned, its loop along the written memory is
+  /// innermost.
   [[nodiscard]] StmtPtr replaced(const StmtPtr& nest, const Read& read) const {
     const std::optional<Transpose> found = find_transpose(in_.lowered.loop, nest);
     if (!found) return nest;
+    const Affine across = affine_var(found->across->var), along = affine_var(found->along->var);
+    const std::vector<Affine> place =
+        read.is_element() ? std::vector{across, along} : std::vector{along, across};
     Block body;
     for (const StmtPtr& stmt : found->loops.back()->body) {
-      const auto turned = [&](ValuePtr v) {
-        const bool is = v->kind == ValueKind::load && v->buffer == read.buffer &&
-                        key_of(v->subscripts, *found->across, *found->along) == read.subscripts;
-        return is ? make_load(read.turned, v->dtype,
-                              {affine_var(found->across->var), affine_var(found->along->var)})
-                  : std::move(v);
+      const auto scratch = [&](ValuePtr v) {
+        return v->kind == read.value->kind && equal(*key_of(v, *found), *read.value)
+                   ? make_load(read.turned, v->dtype, place)
+                   : std::move(v);
       };
-      body.push_back(stmt->value ? with_value(*stmt, rebuild(stmt->value, turned)) : stmt);
+      body.push_back(stmt->value ? with_value(*stmt, rebuild(stmt->value, scratch)) : stmt);
     }
     return with_body(*found->across, {with_body(*found->along, std::move(body))});
   }

@@ -35,14 +35,27 @@ TEST(TurnedReadsTest, NestsShareThem) {
   EXPECT_EQ(turned_arrays(one), 0);
 }
 
-// J9: a chain of functions runs as elementwise code; one function runs where elements are turned
+// J9: a chain of functions runs as elementwise code: where its operands lie, if they all lie
+// across, else where they were turned to; one function runs where elements are turned
 TEST(TurnedReadsTest, ChainsReadThem) {
   const Square s;
-  Program chain("chain"), one("one");
-  chain << (s.z(s.i, s.k) = tanh(exp(s.x(s.k, s.i)) * s.x(s.k, s.i)));
-  expect_unchanged(chain);
-  EXPECT_EQ(turned_arrays(chain), 1);
+  Program chain("chain"), mixed("mixed"), one("one"), two("two");
+  const auto computed = [](const Program& program) {
+    expect_unchanged(program);
+    const Lowered made = schedule(optimize(lower(program)), with_isa(native_target(), Isa::avx512));
+    return std::ranges::count(made.tensors, "functions of columns", &Tensor::label);
+  };
+  chain << (s.z(s.i, s.k) = tanh(exp(s.x(s.k, s.i)) * s.y(s.k, s.i)));
+  EXPECT_EQ(computed(chain), 1);
+  EXPECT_EQ(turned_arrays(chain), 0);
+  two << (s.z(s.i, s.k) = tanh(exp(s.x(s.k, s.i)) * s.y(s.i, s.k)));
+  EXPECT_EQ(computed(two), 1);
+  EXPECT_EQ(turned_arrays(two), 0);
+  mixed << (s.z(s.i, s.k) = tanh(exp(s.x(s.k, s.i) * s.y(s.i, s.k))));
+  EXPECT_EQ(computed(mixed), 0);
+  EXPECT_EQ(turned_arrays(mixed), 1);
   one << (s.z(s.i, s.k) = tanh(s.x(s.k, s.i)) * exp(s.y(s.i, s.k)));
+  EXPECT_EQ(computed(one), 0);
   EXPECT_EQ(turned_arrays(one), 0);
 }
 
