@@ -71,13 +71,24 @@ class ShortRows {
       if (!row.is_private)
         row.turned = in_.add_scratch("rows side by side", row.dtype, {row.extent, lanes_});
     }
+    const auto give_private = [this](const auto& dims_of) {
+      for (const Row& row : rows_)
+        if (row.is_private) in_.lowered.loop.buffers[row.buffer].type.dims = dims_of(row);
+    };
+    std::map<BufferId, Dims> before;
+    for (const Row& row : rows_)
+      before[row.buffer] = in_.lowered.loop.buffers[row.buffer].type.dims;
+    give_private([this](const Row& row) { return Dims{row.extent, lanes_}; });
     std::optional<Block> made = side_by_side();
     if (!made || block_bytes(*made) > in_.block_bytes_left) {
+      give_private([&](const Row& row) { return before.at(row.buffer); });
       in_.drop_scratch(buffers);
       return std::nullopt;
     }
     for (const Row& row : rows_) {
-      if (row.is_private) widen(row);
+      if (!row.is_private) continue;
+      Tensor& tensor = in_.lowered.tensors[row.buffer];
+      tensor = Tensor(tensor.label(), row.dtype, {row.extent, lanes_});
     }
     return made;
   }
@@ -278,7 +289,7 @@ class ShortRows {
   }
 
   [[nodiscard]] StmtPtr of_lane(const Stmt& stmt, const Stmt* along, const Affine& lane) {
-    const auto turned = [&](BufferId buffer, const std::vector<Affine>& at) -> const Row* {
+    const auto turned_row = [&](BufferId buffer, const std::vector<Affine>& at) -> const Row* {
       return along == nullptr ? nullptr : row_of(buffer, along_the_row(at, *along), along->to);
     };
     Substitution by;
@@ -288,14 +299,14 @@ class ShortRows {
                 [&](ValuePtr v) {
                   if (v->kind == ValueKind::local) return of_lane(std::move(v), lane);
                   if (v->kind != ValueKind::load) return v;
-                  const Row* row = turned(v->buffer, v->subscripts);
+                  const Row* row = turned_row(v->buffer, v->subscripts);
                   return row == nullptr
                              ? v
                              : make_load(buffer_of(*row), v->dtype, {affine_var(along->var), lane});
                 }),
         by);
     if (stmt.kind == StmtKind::store) {
-      if (const Row* row = turned(stmt.buffer, stmt.subscripts))
+      if (const Row* row = turned_row(stmt.buffer, stmt.subscripts))
         return make_store(buffer_of(*row), {affine_var(along->var), lane}, value);
       std::vector<Affine> at;
       for (const Affine& each : stmt.subscripts) at.push_back(substitute(each, by));
@@ -342,12 +353,8 @@ class ShortRows {
   [[nodiscard]] bool is_vector(const StmtPtr& lanes) {
     Block alone = declares_;
     alone.push_back(lanes);
-    std::vector<BufferDecl> buffers = in_.lowered.loop.buffers;
-    for (const Row& row : rows_) {
-      if (row.is_private) buffers[row.buffer].type.dims = {row.extent, lanes_};
-    }
     return broken_mark(alone).empty() &&
-           plan_lanes(buffers, alone, in_.target).vectors.contains(lanes->var);
+           plan_lanes(in_.lowered.loop.buffers, alone, in_.target).vectors.contains(lanes->var);
   }
 
   static BufferId buffer_of(const Row& row) { return row.is_private ? row.buffer : row.turned; }
@@ -365,54 +372,60 @@ class ShortRows {
 
   /// Reads the rows of a block along themselves, and stores them side by side.
   [[nodiscard]] Block turned_in(const Row& row) {
-    Block made;
-    for (std::int64_t first = 0; first < row.extent; first += lanes_) {
-      const std::int64_t count = std::min(lanes_, row.extent - first);
-      const LocalId block = in_.fresh.local();
-      const VarId of = in_.fresh.var(), k = in_.fresh.var();
-      made.push_back(
-          make_declare(block, make_constant(Scalar::of_int(row.dtype, 0)), {lanes_, count}));
-      const Affine element = affine_add(affine_var(k), Affine{first, {}});
-      const StmtPtr read =
-          make_assign(block, make_load(row.buffer, row.dtype, at(row, affine_var(of), element)),
-                      {affine_var(of), affine_var(k)});
-      made.push_back(make_loop(of, 0, lanes_, {make_loop(k, 0, count, {read}, LoopMark::lanes)},
-                               LoopMark::unroll));
-      const VarId lane = in_.fresh.var(), place = in_.fresh.var();
-      const StmtPtr store = make_store(
-          row.turned, {affine_add(affine_var(place), Affine{first, {}}), affine_var(lane)},
-          make_local(block, row.dtype, {affine_var(lane), affine_var(place)}));
-      made.push_back(make_loop(place, 0, count,
-                               {make_loop(lane, 0, lanes_, {store}, LoopMark::lanes)},
-                               LoopMark::unroll));
-    }
-    return made;
+    return in_vectors(row, [&](std::int64_t count, const Affine& first) {
+      return turned(
+          row.dtype, lanes_, count,
+          [&](const Affine& of, const Affine& k) {
+            return make_load(row.buffer, row.dtype, at(row, of, affine_add(first, k)));
+          },
+          [&](const Affine& of, const Affine& k, const ValuePtr& element) {
+            return make_store(row.turned, {affine_add(first, k), of}, element);
+          });
+    });
   }
 
   /// Stores the rows of a block along themselves.
   [[nodiscard]] Block turned_out(const Row& row) {
+    return in_vectors(row, [&](std::int64_t count, const Affine& first) {
+      return turned(
+          row.dtype, count, lanes_,
+          [&](const Affine& k, const Affine& of) {
+            return make_load(row.turned, row.dtype, {affine_add(first, k), of});
+          },
+          [&](const Affine& k, const Affine& of, const ValuePtr& element) {
+            return make_store(row.buffer, at(row, of, affine_add(first, k)), element);
+          });
+    });
+  }
+
+  /// The statements of `part(number of elements, the first)` for each vector of a row.
+  template <class Part>
+  [[nodiscard]] Block in_vectors(const Row& row, const Part& part) const {
     Block made;
-    for (std::int64_t first = 0; first < row.extent; first += lanes_) {
-      const std::int64_t count = std::min(lanes_, row.extent - first);
-      const LocalId block = in_.fresh.local();
-      const VarId lane = in_.fresh.var(), place = in_.fresh.var();
-      made.push_back(
-          make_declare(block, make_constant(Scalar::of_int(row.dtype, 0)), {count, lanes_}));
-      const ValuePtr element =
-          make_load(row.turned, row.dtype,
-                    {affine_add(affine_var(place), Affine{first, {}}), affine_var(lane)});
-      const StmtPtr read = make_assign(block, element, {affine_var(place), affine_var(lane)});
-      made.push_back(make_loop(place, 0, count,
-                               {make_loop(lane, 0, lanes_, {read}, LoopMark::lanes)},
-                               LoopMark::unroll));
-      const VarId of = in_.fresh.var(), k = in_.fresh.var();
-      const StmtPtr store = make_store(
-          row.buffer, at(row, affine_var(of), affine_add(affine_var(k), Affine{first, {}})),
-          make_local(block, row.dtype, {affine_var(k), affine_var(of)}));
-      made.push_back(make_loop(of, 0, lanes_, {make_loop(k, 0, count, {store}, LoopMark::lanes)},
-                               LoopMark::unroll));
-    }
+    for (std::int64_t first = 0; first < row.extent; first += lanes_)
+      append(made, part(std::min(lanes_, row.extent - first), Affine{first, {}}));
     return made;
+  }
+
+  /// Reads the elements read(row, column) along rows, and stores them along columns.
+  template <class Read, class Store>
+  [[nodiscard]] Block turned(DType type, std::int64_t rows, std::int64_t columns, const Read& read,
+                             const Store& store) {
+    const LocalId block = in_.fresh.local();
+    const auto each = [&](std::int64_t outer_count, std::int64_t inner_count, const auto& body) {
+      const VarId outer = in_.fresh.var(), inner = in_.fresh.var();
+      const StmtPtr lanes = make_loop(
+          inner, 0, inner_count, {body(affine_var(outer), affine_var(inner))}, LoopMark::lanes);
+      return make_loop(outer, 0, outer_count, {lanes}, LoopMark::unroll);
+    };
+    return {make_declare(block, make_constant(Scalar::of_int(type, 0)), {rows, columns}),
+            each(rows, columns,
+                 [&](const Affine& row, const Affine& column) {
+                   return make_assign(block, read(row, column), {row, column});
+                 }),
+            each(columns, rows, [&](const Affine& column, const Affine& row) {
+              return store(row, column, make_local(block, type, {row, column}));
+            })};
   }
 
   /// The body of the nest, with its scratch as the first lane has it.
@@ -441,14 +454,6 @@ class ShortRows {
     Block made;
     for (const StmtPtr& stmt : nest_.body) made.push_back(change(stmt, change));
     return made;
-  }
-
-  /// Gives the scratch of one row room for the rows of a block.
-  void widen(const Row& row) {
-    const Dims dims{row.extent, lanes_};
-    Lowered& lowered = in_.lowered;
-    lowered.loop.buffers[row.buffer].type.dims = dims;
-    lowered.tensors[row.buffer] = Tensor(lowered.tensors[row.buffer].label(), row.dtype, dims);
   }
 
   Scheduling& in_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "support/parsed.hpp"
 #include "unit/jit_loop/scheduled.hpp"
 
 namespace heddle::jit::testing {
@@ -100,6 +101,28 @@ TEST(ShortRowsTest, OtherRowsStay) {
   EXPECT_FALSE(is_side_by_side(apart));
   taken << (y(i) = maximum(x(at(next(i)), k)));
   EXPECT_FALSE(is_side_by_side(taken));
+}
+
+// D9: rows that read what the row before left are taken one after the other
+TEST(ShortRowsTest, RowsMayReadWhatOthersLeave) {
+  const Tensor x("x", f32, {20, 10}), chain("chain", f32, {21});
+  const Index i(20), k;
+  Program program("carried");
+  program << (chain(i + 1) = maximum(x(i, k) * chain(i)));
+  Lowered plain = optimize(lower(program));
+  plain.loop = parsed(R"(buffer t0 inout f32[21]
+buffer t1 input f32[20,10]
+kernel {
+  for i0 in 0..20 {
+    let x0: f32 = -inf:f32
+    for i1 in 0..10 {
+      x0 = max.f32(x0, mul.f32(t1[i0, i1], t0[i0]))
+    }
+    t0[i0 + 1] = x0
+  }
+}
+)");
+  EXPECT_EQ(comments(schedule(plain, tiny_target(Isa::avx512)).loop), "");
 }
 
 // J9: compilers find the vectors of a few plain operations by themselves
