@@ -1,5 +1,5 @@
-// Array: a value in device memory, possibly still being computed. An immutable shared handle; a
-// move copies the handle, so no handle is ever empty. Thread-safe.
+// Array: a value in device memory, possibly still being computed. An immutable shared handle. A
+// move copies the handle: only Array() makes a handle without a value. Thread-safe.
 #pragma once
 
 #include <concepts>
@@ -30,6 +30,10 @@ namespace heddle {
 
 class Array {
  public:
+  /// An array without a value, for a variable or a member that is assigned later. defined() is
+  /// false. Other members throw failed_precondition, and so do the functions of heddle that are
+  /// given the array; to_string(), comparisons and copies do not.
+  Array() noexcept = default;
   /// Copies `values` (row-major) to memory of `device`; the caller may reuse the source when the
   /// constructor returns. Throws invalid_argument if the number of values is not the number of
   /// elements, exhausted if there is no memory, failed_precondition if the device was finalised.
@@ -79,24 +83,26 @@ class Array {
   /// Throws as Buffer::allocate().
   [[nodiscard]] static Array zeros(const Device& device, const ArrayType& type);
 
-  [[nodiscard]] const ArrayType& type() const noexcept;
-  [[nodiscard]] DType dtype() const noexcept { return type().dtype; }
-  [[nodiscard]] const Dims& dims() const noexcept { return type().dims; }
-  [[nodiscard]] std::int64_t num_elements() const noexcept { return *type().num_elements(); }
-  [[nodiscard]] std::size_t num_bytes() const noexcept { return view().num_bytes(); }
+  /// false for Array() until a value is assigned.
+  [[nodiscard]] bool defined() const noexcept { return state_ != nullptr; }
+  [[nodiscard]] const ArrayType& type() const;
+  [[nodiscard]] DType dtype() const { return type().dtype; }
+  [[nodiscard]] const Dims& dims() const { return type().dims; }
+  [[nodiscard]] std::int64_t num_elements() const { return *type().num_elements(); }
+  [[nodiscard]] std::size_t num_bytes() const { return view().num_bytes(); }
   /// The device whose tasks fill the array.
-  [[nodiscard]] const Device& device() const noexcept;
+  [[nodiscard]] const Device& device() const;
   /// The memory of the array. A write to this memory changes the array for every handle.
-  [[nodiscard]] const BufferView& view() const noexcept;
+  [[nodiscard]] const BufferView& view() const;
   /// An event that is done when the array has been filled.
-  [[nodiscard]] const Event& event() const noexcept;
-  [[nodiscard]] bool done() const noexcept { return event().done(); }
+  [[nodiscard]] const Event& event() const;
+  [[nodiscard]] bool done() const { return event().done(); }
   /// ok while the array is being computed and once it is complete; otherwise the error.
-  [[nodiscard]] Status status() const noexcept { return event().status(); }
+  [[nodiscard]] Status status() const { return event().status(); }
   /// Blocks until the array is complete or has failed; returns status().
-  Status wait() const noexcept { return event().wait(); }
+  Status wait() const { return event().wait(); }
   /// false once its memory was donated.
-  [[nodiscard]] bool live() const noexcept { return view().buffer().live(); }
+  [[nodiscard]] bool live() const { return view().buffer().live(); }
 
   /// Waits for the array and copies it to host memory. An array that was complete before its device
   /// failed can be read even before Device::recover(). Throws the array's Error if its computation
@@ -146,6 +152,7 @@ class Array {
  private:
   friend struct Inside;
   friend class executors::Result;
+  [[nodiscard]] const rt::ArrayState& state() const;
   [[nodiscard]] Array copied_to(const Device& device, const std::source_location& where) const;
   void read_bytes(std::span<std::byte> into, const std::source_location& where) const;
   explicit Array(std::shared_ptr<const rt::ArrayState> state) noexcept : state_(std::move(state)) {}

@@ -2,7 +2,6 @@
 // copies the handle, so no handle is ever empty. Thread-safe.
 #pragma once
 
-#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -15,6 +14,7 @@
 
 #include "heddle/code.hpp"
 #include "heddle/device.hpp"
+#include "heddle/duration.hpp"
 #include "heddle/kernel_cache.hpp"
 #include "heddle/missing_order.hpp"
 #include "heddle/pending.hpp"

@@ -2,7 +2,6 @@
 // move copies the handle, so no handle is ever empty. Thread-safe.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "heddle/duration.hpp"
 #include "heddle/program.hpp"
 #include "heddle/schedule.hpp"
 #include "heddle/tune.hpp"

@@ -1,7 +1,6 @@
 // Compiled: a function of an executor, compiled ahead of calls for certain argument types.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "heddle/duration.hpp"
 #include "heddle/event.hpp"
 #include "heddle/executor_core.hpp"
 

@@ -2,7 +2,6 @@
 // copies the handle, so no handle is ever empty. Thread-safe.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "heddle/duration.hpp"
 #include "heddle/host_array.hpp"
 #include "heddle/scheduler.hpp"
 #include "heddle/types.hpp"

@@ -1,7 +1,6 @@
 // Event: a position on a timeline that can be queried, awaited and given callbacks. Any thread.
 #pragma once
 
-#include <chrono>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "heddle/duration.hpp"
 #include "heddle/status.hpp"
 
 namespace heddle::sched {

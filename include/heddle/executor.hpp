@@ -12,7 +12,6 @@
 // values are constants of the graph.
 #pragma once
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +28,8 @@
 
 #include "heddle/array.hpp"
 #include "heddle/code.hpp"
-#include "heddle/compiled.hpp"            // IWYU pragma: export
+#include "heddle/compiled.hpp"  // IWYU pragma: export
+#include "heddle/duration.hpp"
 #include "heddle/executor_arguments.hpp"  // IWYU pragma: export
 #include "heddle/executor_function.hpp"   // IWYU pragma: export
 #include "heddle/executor_options.hpp"    // IWYU pragma: export

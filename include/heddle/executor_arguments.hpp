@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <ranges>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -159,18 +158,18 @@ class Arguments {
       added.is_number = std::same_as<Tree, double>;
     } else {  // a vector or a span of elements
       put('*');
-      using T = std::ranges::range_value_t<Tree>;
+      using T = typename Tree::value_type;
       const void* data = nullptr;
       if constexpr (std::same_as<Tree, std::vector<bool>>) {
         bools_.emplace_back(tree.begin(), tree.end());
         data = bools_.back().data();
       } else {
-        data = std::ranges::data(tree);
+        data = std::data(tree);
       }
       Leaf& added = leaves_.emplace_back();
       added.data = data;
       added.dtype = dtype_of_v<T>;
-      added.count = static_cast<std::int64_t>(std::ranges::size(tree));
+      added.count = static_cast<std::int64_t>(std::size(tree));
     }
   }
   template <class Tree>

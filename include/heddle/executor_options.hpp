@@ -1,7 +1,6 @@
 // Options, side parameters, loggers and statistics of executors. For heddle/executor.hpp.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +13,7 @@
 
 #include "heddle/array.hpp"
 #include "heddle/code.hpp"
+#include "heddle/duration.hpp"
 #include "heddle/executor_arguments.hpp"
 #include "heddle/trace.hpp"
 
@@ -64,7 +64,7 @@ class SideParameters {
   struct Slot {
     const std::string* name;
     const ArrayType* type;
-    std::optional<Array> array{};
+    Array array{};  ///< without a value: not set
     bool donated = false;
   };
   explicit SideParameters(const Graph& graph) : graph_(graph) {}

@@ -1,5 +1,5 @@
 // HostArray: an array in host memory, owned or borrowed, with initialisers. A shared handle: copies
-// share the memory. A move copies the handle, so no handle is ever empty. The runtime orders
+// share the memory. A move copies the handle, so no handle is without memory. The runtime orders
 // transfers of different devices from and to a HostArray (Context::from_host(),
 // Context::to_host()); the host orders its own accesses with transfers by waiting for their events.
 // Sync::check checks accesses by at(), set(), set_written(), to_string() and values() (counted as a
@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <source_location>
 #include <span>
@@ -26,6 +25,8 @@ namespace heddle {
 
 class HostArray {
  public:
+  /// An array without elements, f32[0], for a variable or a member that is assigned later.
+  HostArray() : HostArray(ArrayType{f32, {0}}) {}
   /// Zero-filled, 64-byte aligned. The constructor and the functions below throw invalid_argument
   /// if the size overflows and for a number that is no DType, and exhausted if there is no memory.
   explicit HostArray(ArrayType type);
@@ -58,7 +59,7 @@ class HostArray {
   /// invalid_argument if the path is not a regular file or if its byte size is not that of the type
   /// (names both sizes). If another program truncates the file later, reading a missing page raises
   /// SIGBUS, as with mmap(): if a file may be truncated, read its content into an array instead.
-  static HostArray map_file(ArrayType type, const std::filesystem::path& path);
+  static HostArray map_file(ArrayType type, const std::string& path);
 
   [[nodiscard]] const ArrayType& type() const noexcept { return type_; }
   [[nodiscard]] void* data() const noexcept { return data_; }

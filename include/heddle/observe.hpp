@@ -3,7 +3,6 @@
 // (heddle/scheduler.hpp).
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "heddle/duration.hpp"
 #include "heddle/requires.hpp"
 
 #pragma GCC visibility push(default)

@@ -2,11 +2,11 @@
 // copies the handle, so no handle is ever empty. Thread-safe.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <utility>
 
 #include "heddle/code.hpp"
+#include "heddle/duration.hpp"
 #include "heddle/scheduler.hpp"
 
 namespace heddle::rt {

@@ -2,9 +2,9 @@
 // the constants derived from them. None of the values affects results. Plain data.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 
+#include "heddle/duration.hpp"
 #include "heddle/requires.hpp"
 
 #pragma GCC visibility push(default)

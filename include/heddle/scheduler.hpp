@@ -2,7 +2,6 @@
 // Every function may be called from any thread, tasks included, unless it says otherwise.
 #pragma once
 
-#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "heddle/any_task.hpp"
+#include "heddle/duration.hpp"
 #include "heddle/event.hpp"
 #include "heddle/profile.hpp"
 #include "heddle/status.hpp"

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "heddle/duration.hpp"
 #include "heddle/scheduler.hpp"
 
 namespace heddle::sched {

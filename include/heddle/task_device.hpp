@@ -2,7 +2,6 @@
 // may be called from any thread, tasks included, unless its comment says otherwise.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "heddle/duration.hpp"
 #include "heddle/event.hpp"
 #include "heddle/status.hpp"
 #include "heddle/task.hpp"

@@ -1,7 +1,6 @@
 // Options of devices, and of submissions of tasks. Plain data.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "heddle/duration.hpp"
 #include "heddle/event.hpp"
 
 #pragma GCC visibility push(default)

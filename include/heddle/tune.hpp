@@ -2,7 +2,6 @@
 // own, and stores the fastest for program and machine. Plain data; any thread.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "heddle/duration.hpp"
 #include "heddle/schedule.hpp"
 
 #pragma GCC visibility push(default)

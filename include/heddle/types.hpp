@@ -8,11 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "heddle/requires.hpp"
@@ -185,9 +186,9 @@ class Dims : public std::vector<std::int64_t> {
     reserve(extents.size());
     for (const Extent extent : extents) push_back(extent.value);
   }
-  template <std::ranges::input_range Range>
-    requires(!std::derived_from<std::remove_cvref_t<Range>, Dims> &&
-             Integer<std::ranges::range_value_t<Range>>)
+  template <class Range>
+    requires(!std::derived_from<Range, Dims> &&
+             Integer<std::remove_cvref_t<decltype(*std::begin(std::declval<const Range&>()))>>)
   Dims(const Range& extents) {  // NOLINT: a std::vector<std::size_t> is a shape
     for (const auto extent : extents) push_back(Extent(extent).value);
   }

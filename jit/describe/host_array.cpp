@@ -138,13 +138,13 @@ HostArray HostArray::uniform(ArrayType type, std::uint64_t seed) {
   return array;
 }
 
-HostArray HostArray::map_file(ArrayType type, const std::filesystem::path& path) {
+HostArray HostArray::map_file(ArrayType type, const std::string& path) {
   const std::size_t bytes = bytes_of(type);
   // Non-blocking: open() of a pipe without a writer must not wait.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     throw Error(ErrorCode::not_found,
-                fmt::format("cannot open '{}' for host array {}: {}", path.string(),
+                fmt::format("cannot open '{}' for host array {}: {}", path,
                             type.to_string(), files::errno_text(errno)));
   }
   struct stat file{};
@@ -154,7 +154,7 @@ HostArray HostArray::map_file(ArrayType type, const std::filesystem::path& path)
     ::close(fd);
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("'{}' has {} bytes, host array {} needs exactly {} in a regular file",
-                            path.string(), file_bytes, type.to_string(), bytes));
+                            path, file_bytes, type.to_string(), bytes));
   }
   if (bytes == 0) {
     ::close(fd);
@@ -165,7 +165,7 @@ HostArray HostArray::map_file(ArrayType type, const std::filesystem::path& path)
   const int error = errno;
   ::close(fd);
   if (data == MAP_FAILED) {
-    throw Error(ErrorCode::exhausted, fmt::format("cannot map '{}' ({} bytes): {}", path.string(),
+    throw Error(ErrorCode::exhausted, fmt::format("cannot map '{}' ({} bytes): {}", path,
                                                   bytes, files::errno_text(error)));
   }
   return {std::move(type), std::shared_ptr<void>(data, [bytes](void* p) { ::munmap(p, bytes); })};

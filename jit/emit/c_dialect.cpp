@@ -205,6 +205,7 @@ CDialect::Made CDialect::load_lanes(DType type, const Place& from, const LanePar
   const std::string of = type == DType::f16       ? "_half"
                          : in_lanes(type) != type ? fmt::format("_{}", name(type))
                                                   : "";
+  if (vectors_.in_pieces(type, part)) return fmt::format("{}_load_pieces({})", vector, from);
   return part.whole ? fmt::format("{}_load{}({})", vector, of, from)
                     : fmt::format("{}_load{}_part({}, {})", vector, of, from, part.count);
 }
@@ -212,7 +213,9 @@ CDialect::Made CDialect::load_lanes(DType type, const Place& from, const LanePar
 void CDialect::store_lanes(DType type, const Place& to, const Made& value, const LanePart& part) {
   const std::string vector = vectors_.use(type);
   const char* const of = type == DType::f16 ? "_half" : "";
-  if (part.whole) {
+  if (vectors_.in_pieces(type, part)) {
+    line("{}_store_pieces({}, {});", vector, to, c_bare(value));
+  } else if (part.whole) {
     line("{}_store{}({}, {});", vector, of, to, c_bare(value));
   } else {
     line("{}_store{}_part({}, {}, {});", vector, of, to, c_bare(value), part.count);

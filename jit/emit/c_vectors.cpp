@@ -71,13 +71,32 @@ typedef {1} {0}_first{3}_in_memory
     __attribute__((vector_size({2}), aligned(__alignof__({1})), may_alias));
 )";
 
-/// The C code of parts that fill a register, for loads and for stores. They are no masked stores,
-/// for whose end loads of these elements would wait.
+// {0}: the vector, {1}: the element. See in_pieces(). Constraint x, and not v: clang 19 gives parts
+// of the registers from the sixteenth on other names.
+constexpr std::string_view pieces = R"(typedef {1} {0}_first2 __attribute__((vector_size(8)));
+typedef {1} {0}_first2_in_memory __attribute__((vector_size(8), aligned(4), may_alias));
+static inline {0} {0}_load_pieces(const {1}* p) {{
+  {0} x;
+  __asm__("vmovsd %1, %x0" : "=x"(x) : "m"(*(const {0}_first2_in_memory*)p));
+  __asm__("vinsertps $32, %1, %x0, %x0" : "+x"(x) : "m"(p[2]));
+  return x;
+}}
+static inline void {0}_store_pieces({1}* p, {0} x) {{
+  __asm__("vmovlps %x1, %0" : "=m"(*({0}_first2_in_memory*)p) : "x"(x));
+  __asm__("vextractps $2, %x1, %0" : "=m"(p[2]) : "x"(x));
+}}
+)";
+
+/// The C code of parts that a smaller register holds, for loads and for stores: whole registers,
+/// for whose end loads of these elements need not wait as for masked stores, and masked ones, which
+/// touch fewer cache lines than masked vectors.
 struct PartsInRegisters {
   std::string types, load, store;
 };
-PartsInRegisters define_parts(const std::string& vector, std::string_view element,
-                              std::int64_t bytes, std::int64_t element_bytes) {
+PartsInRegisters define_parts(const std::string& vector, std::string_view element, char letter,
+                              std::string_view mask, const Target& target,
+                              std::int64_t element_bytes) {
+  const std::int64_t bytes = target.vector_bytes();
   const auto numbers = [](std::int64_t count) {
     return fmt::format("{}", fmt::join(std::views::iota(std::int64_t{0}, count), ", "));
   };
@@ -98,6 +117,20 @@ PartsInRegisters define_parts(const std::string& vector, std::string_view elemen
         "  if (count == {0}) {{\n    *({1}_in_memory*)p = __builtin_shufflevector(x, x, {2});\n"
         "    return;\n  }}\n",
         count, type_of(count), numbers(count));
+  }
+  for (std::int64_t part = 16; part < bytes; part *= 2) {
+    const std::int64_t count = part / element_bytes;
+    const char in = part_register(target, part).letter;
+    made.load += fmt::format(
+        "  if (count < {0}) {{\n    {1} x;\n    __asm__(\"vmovup{2} %1, %{3}0%{{%2%}}%{{z%}}\"\n"
+        "            : \"=x\"(x) : \"m\"(*(const {4}_in_memory*)p), "
+        "\"Yk\"(({5})((1u << count) - 1)));\n    return x;\n  }}\n",
+        count, vector, letter, in, type_of(count), mask);
+    made.store += fmt::format(
+        "  if (count < {0}) {{\n    __asm__(\"vmovup{1} %{2}1, %0%{{%2%}}\"\n"
+        "            : \"+m\"(*({3}_in_memory*)p) : \"x\"(x), "
+        "\"Yk\"(({4})((1u << count) - 1)));\n    return;\n  }}\n",
+        count, letter, in, type_of(count), mask);
   }
   return made;
 }
@@ -217,10 +250,11 @@ std::string CVectors::define(DType type) const {
   };
   add(common);
   if (has_mask_registers(target_)) {
-    parts = define_parts(vector, element, target_.vector_bytes(),
+    parts = define_parts(vector, element, letter, mask, target_,
                          static_cast<std::int64_t>(size_of(type)));
     text += parts.types;
     add(masked_parts);
+    if (size_of(type) == 4) add(pieces);
   } else {
     add(target_.isa == Isa::avx2 ? avx2_load : copied_load);
     add(copied_store);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "jit/vector/lane_prims.hpp"
+#include "jit/vector/lanes.hpp"
 
 namespace heddle::jit {
 
@@ -17,6 +18,9 @@ class CVectors {
   /// "v16f32"; marks the type as used, so that definitions() defines it. For types of 8 and 16
   /// bits: the type of f32, and the conversions.
   [[nodiscard]] std::string use(DType type);
+  [[nodiscard]] bool in_pieces(DType type, const LanePart& part) const {
+    return jit::in_pieces(part, type, target_);
+  }
   /// Adds the type's streaming stores to the definitions.
   void use_streams(DType type) { streamed_.insert(type); }
   /// Adds transposes of blocks of the type's vectors to the definitions.

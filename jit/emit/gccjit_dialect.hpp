@@ -232,8 +232,15 @@ class GccjitDialect {
   gcc_jit_type* value_type(DType t);
   gcc_jit_type* mask_type(DType t);
   Made mask(DType t, const LanePart& part);
-  /// The letter of the register that a part fills; 0: none.
-  [[nodiscard]] char register_of(DType t, const LanePart& part) const;
+  /// The letter of the smallest register that holds the part, and whether the part fills it.
+  [[nodiscard]] std::pair<std::string, bool> register_of(DType t, const LanePart& part) const;
+  /// Three elements in memory, as two and one. libgccjit 12 dies where statements share a tree,
+  /// hence their address is in a variable.
+  struct Pieces {
+    gcc_jit_lvalue* two;  ///< a vector, whose first two elements they are
+    gcc_jit_lvalue* one;
+  };
+  [[nodiscard]] Pieces pieces(DType t, gcc_jit_lvalue* first);
   Made splat(DType t, Made value);
   Made mask_splat(Made value);
   /// The vector in memory that begins with this element.

@@ -103,8 +103,20 @@ gcc_jit_rvalue* GccjitDialect::mask(DType t, const LanePart& part) {
   return gcc_jit_context_new_rvalue_from_long(in_.get(), mask_type(t), bits);
 }
 
-char GccjitDialect::register_of(DType t, const LanePart& part) const {
-  return part_register(target_, part.count * static_cast<std::int64_t>(size_of(t)));
+std::pair<std::string, bool> GccjitDialect::register_of(DType t, const LanePart& part) const {
+  const std::int64_t bytes = part.count * static_cast<std::int64_t>(size_of(t));
+  const PartRegister found = part_register(target_, bytes);
+  return {std::string(found.letter == 0 ? 0 : 1, found.letter), found.bytes == bytes};
+}
+
+GccjitDialect::Pieces GccjitDialect::pieces(DType t, gcc_jit_lvalue* first) {
+  gcc_jit_type* pointer = gcc_jit_type_get_pointer(in_.type(t));
+  gcc_jit_lvalue* from =
+      variable(pointer, "from", in_.cast(gcc_jit_lvalue_get_address(first, nullptr), pointer));
+  gcc_jit_rvalue* two = gcc_jit_context_new_rvalue_from_int(
+      in_.get(), gcc_jit_context_get_type(in_.get(), GCC_JIT_TYPE_INT), 2);
+  return {in_memory(t, gcc_jit_rvalue_dereference(read(from), nullptr)),
+          gcc_jit_context_new_array_access(in_.get(), nullptr, read(from), two)};
 }
 
 gcc_jit_type* GccjitDialect::mask_type(DType t) {
@@ -166,20 +178,29 @@ gcc_jit_rvalue* GccjitDialect::load_lanes(DType t, gcc_jit_lvalue* first, const 
     gcc_jit_rvalue* from = read(in_memory(t, first));
     return narrow ? widened(t, from, "m") : from;
   }
-  const char part_in = register_of(t, part);
-  if (part_in != 0 && !narrow) {  // see define_parts() in emit/c_vectors.cpp
+  if (in_pieces(part, t, target_)) {  // see `pieces` in emit/c_vectors.cpp
     gcc_jit_lvalue* made = variable(vector_type(t).vector, "part");
-    gcc_jit_rvalue* from = read(in_memory(t, first));
-    gcc_jit_extended_asm* load = instruction(fmt::format("vmovup{} %1, %{}0", letter(t), part_in));
-    gcc_jit_extended_asm_add_output_operand(load, nullptr, "=v", made);
-    gcc_jit_extended_asm_add_input_operand(load, nullptr, "m", from);
+    const Pieces from = pieces(t, first);
+    gcc_jit_extended_asm* two = instruction("vmovsd %1, %x0");
+    gcc_jit_extended_asm_add_output_operand(two, nullptr, "=v", made);
+    gcc_jit_extended_asm_add_input_operand(two, nullptr, "m", read(from.two));
+    gcc_jit_extended_asm* one = instruction("vinsertps $32, %1, %x0, %x0");
+    gcc_jit_extended_asm_add_output_operand(one, nullptr, "+v", made);
+    gcc_jit_extended_asm_add_input_operand(one, nullptr, "m", read(from.one));
     return read(made);
   }
   if (has_mask_registers(target_)) {
+    const auto [in, fills] = register_of(t, part);
     gcc_jit_lvalue* made = variable(vector_type(in_lanes(t)).vector, "part");
     gcc_jit_rvalue* from = read(in_memory(t, first));
+    if (fills && !narrow) {  // see define_parts() in emit/c_vectors.cpp
+      gcc_jit_extended_asm* load = instruction(fmt::format("vmovup{} %1, %{}0", letter(t), in));
+      gcc_jit_extended_asm_add_output_operand(load, nullptr, "=v", made);
+      gcc_jit_extended_asm_add_input_operand(load, nullptr, "m", from);
+      return read(made);
+    }
     gcc_jit_rvalue* lanes = mask(t, part);
-    const std::string load = narrow ? widening(t) : fmt::format("vmovup{} %1, %0", letter(t));
+    const std::string load = narrow ? widening(t) : fmt::format("vmovup{} %1, %{}0", letter(t), in);
     gcc_jit_extended_asm* masked = instruction(load + "%{%2%}%{z%}");
     gcc_jit_extended_asm_add_output_operand(masked, nullptr, "=v", made);
     gcc_jit_extended_asm_add_input_operand(masked, nullptr, "m", from);
@@ -209,16 +230,28 @@ void GccjitDialect::store_lanes(DType t, gcc_jit_lvalue* first, gcc_jit_rvalue* 
   const bool half = t == DType::f16;
   if (part.whole) return set(in_memory(t, first), half ? narrowed(value) : value);
   if (has_mask_registers(target_)) {
+    if (in_pieces(part, t, target_)) {
+      gcc_jit_lvalue* made = variable(vector_type(t).vector, "part", value);
+      const Pieces into = pieces(t, first);
+      gcc_jit_extended_asm* two = instruction("vmovlps %x1, %0");
+      gcc_jit_extended_asm_add_output_operand(two, nullptr, "+m", into.two);
+      gcc_jit_extended_asm_add_input_operand(two, nullptr, "v", read(made));
+      gcc_jit_extended_asm* one = instruction("vextractps $2, %x1, %0");
+      gcc_jit_extended_asm_add_output_operand(one, nullptr, "=m", into.one);
+      gcc_jit_extended_asm_add_input_operand(one, nullptr, "v", read(made));
+      return;
+    }
     gcc_jit_lvalue* to = in_memory(t, first);
-    if (const char part_in = register_of(t, part); part_in != 0 && !half) {
-      gcc_jit_extended_asm* store =
-          instruction(fmt::format("vmovup{} %{}1, %0", letter(t), part_in));
+    const auto [in, fills] = register_of(t, part);
+    if (fills && !half) {
+      gcc_jit_extended_asm* store = instruction(fmt::format("vmovup{} %{}1, %0", letter(t), in));
       gcc_jit_extended_asm_add_output_operand(store, nullptr, "+m", to);
       gcc_jit_extended_asm_add_input_operand(store, nullptr, "v", value);
       return;
     }
     gcc_jit_rvalue* lanes = mask(t, part);
-    const std::string store = half ? narrow_to_half : fmt::format("vmovup{} %1, %0", letter(t));
+    const std::string store =
+        half ? narrow_to_half : fmt::format("vmovup{} %{}1, %0", letter(t), in);
     gcc_jit_extended_asm* masked = instruction(store + "%{%2%}");
     gcc_jit_extended_asm_add_output_operand(masked, nullptr, "+m", to);
     gcc_jit_extended_asm_add_input_operand(masked, nullptr, "v", value);

@@ -85,6 +85,7 @@ class LaneWalk {
     width_ = target_.lanes(type);
     own_.clear();
     shared_.clear();
+    find_changed(stmt);
     to_.begin_lanes(type);
     for (const StmtPtr& inner : stmt.body) {
       if (inner->kind == StmtKind::declare) own_.insert(inner->local);
@@ -112,7 +113,7 @@ class LaneWalk {
       if (stmt.stream && streams_ && part.whole && is_lane_type(type)) {
         to_.stream_lanes(type, at, made);
       } else {
-        to_.store_lanes(type, at, made, part);
+        to_.store_lanes(type, at, made, of(part, stmt.buffer));
       }
     } else if (stmt.subscripts.empty() || plan_.in_registers.contains(stmt.local)) {
       to_.assign_lanes(place(stmt.local, stmt.subscripts, part), made);
@@ -120,6 +121,22 @@ class LaneWalk {
     } else {
       to_.store_lanes(type, in_array(stmt.local, stmt.subscripts, part), made, part);
     }
+  }
+
+  void find_changed(const Stmt& lanes) {
+    changed_.clear();
+    std::set<BufferId> loaded;
+    walk_values(lanes.body, [&](const Value& v) {
+      if (v.kind == ValueKind::load) loaded.insert(v.buffer);
+    });
+    for (const StmtPtr& inner : lanes.body) {
+      if (inner->kind == StmtKind::store && loaded.contains(inner->buffer))
+        changed_.insert(inner->buffer);
+    }
+  }
+  [[nodiscard]] LanePart of(LanePart part, BufferId buffer) const {
+    part.changed = changed_.contains(buffer);
+    return part;
   }
 
   /// The offset of these lanes from the start of an array.
@@ -195,7 +212,7 @@ class LaneWalk {
       if (equal(*known, v)) return made;
     }
     if (v.kind == ValueKind::load)
-      return to_.load_lanes(v.dtype, in_buffer(v.buffer, v.subscripts, part), part);
+      return to_.load_lanes(v.dtype, in_buffer(v.buffer, v.subscripts, part), of(part, v.buffer));
     if (v.kind == ValueKind::local) {
       if (plan_.is_column(v, lanes_->var)) return column(v, part);
       if (v.subscripts.empty() || plan_.in_registers.contains(v.local))
@@ -226,6 +243,7 @@ class LaneWalk {
   const Stmt* lanes_ = nullptr;
   std::int64_t width_ = 0;
   std::set<LocalId> own_;
+  std::set<BufferId> changed_;                     // loaded and stored
   std::vector<std::pair<ValuePtr, Made>> shared_;  // values that are equal in all lanes
 };
 

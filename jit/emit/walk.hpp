@@ -272,7 +272,12 @@ class Walk {
       const PositionBounds bounds = position_bounds(stmt);
       std::optional<Made> inside;
       if (stmt.nearest) {
-        if (bounds.lowest) found = all(Op::max, found, to_.literal(*bounds.lowest));
+        const bool is_signed = type == DType::i32 || type == DType::i64;
+        if (bounds.lowest && is_signed && bounds.lowest->i == 0) {
+          found = to_.apply(least_zero_function(type), {found});
+        } else if (bounds.lowest) {
+          found = all(Op::max, found, to_.literal(*bounds.lowest));
+        }
         if (bounds.highest) found = all(Op::min, found, to_.literal(*bounds.highest));
       } else {
         if (bounds.lowest) inside = all(Op::le, to_.literal(*bounds.lowest), found);

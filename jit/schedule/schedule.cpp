@@ -24,6 +24,7 @@
 #include "jit/schedule/prefetch.hpp"
 #include "jit/schedule/recurrences.hpp"
 #include "jit/schedule/row_reduction.hpp"
+#include "jit/schedule/rows_at_positions.hpp"
 #include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/settled_positions.hpp"
 #include "jit/schedule/short_rows.hpp"
@@ -66,6 +67,7 @@ constexpr ScheduleClass classes[] = {{ScheduleStep::contraction, schedule_contra
                                      {ScheduleStep::reduction, schedule_column_reduction},
                                      {ScheduleStep::reduction, schedule_short_rows},
                                      {ScheduleStep::transpose, schedule_transpose},
+                                     {ScheduleStep::elementwise, schedule_rows_at_positions},
                                      {ScheduleStep::elementwise, schedule_elementwise}};
 
 /// The result of `make`; or nothing, and no scratch, if its blocks exceed the kernel's remaining

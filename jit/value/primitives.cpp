@@ -364,4 +364,15 @@ const PrimFunction& op_function(Op op, DType operands, Isa isa) {
   });
 }
 
+const PrimFunction& least_zero_function(DType type) {
+  static sched::NeverDestroyed<MadeFunctions<dtype_count>> functions;
+  return (*functions).get(static_cast<std::size_t>(type), [&] {
+    const bool wide = size_of(type) == 8;
+    PrimBuilder in(fmt::format("least_zero_{}", name(type)), {type});
+    const PrimValue x = in.push(PrimOp::bits, wide ? DType::u64 : DType::u32, {in.param(0)});
+    const PrimValue all_unless_negative = (x >> (wide ? 63 : 31)) - like(x, 1);
+    return in.finish(in.push(PrimOp::bits, type, {x & all_unless_negative}));
+  });
+}
+
 }  // namespace heddle::jit

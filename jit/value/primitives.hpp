@@ -91,6 +91,9 @@ struct PrimFunction {
 /// 16 entries, sums of products), with the same bits; scalar code passes Isa::none. Made once, for
 /// all threads.
 [[nodiscard]] const PrimFunction& op_function(Op op, DType operands, Isa isa = Isa::none);
+/// The maximum of 0 and an i32 or i64, in operations on bits: GCC takes a maximum of single
+/// integers to vector registers and back, which takes longer.
+[[nodiscard]] const PrimFunction& least_zero_function(DType type);
 /// Conversion between two different types, as convert() of value/ops.hpp; f16 and bf16 are
 /// machine_type.
 [[nodiscard]] const PrimFunction& cast_function(DType from, DType to);

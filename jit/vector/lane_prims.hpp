@@ -64,11 +64,15 @@ enum class LaneForm : std::uint8_t {
   return target.isa >= Isa::avx512;
 }
 
-/// The letter that names, in inline assembly, the register of the first `bytes` bytes of an AVX-512
-/// vector; 0: no register has these alone.
-[[nodiscard]] inline char part_register(const Target& target, std::int64_t bytes) noexcept {
-  if (target.isa < Isa::avx512 || bytes >= target.vector_bytes()) return 0;
-  return bytes == 32 ? 't' : bytes == 16 ? 'x' : '\0';
+/// The smallest register that holds the first bytes of an AVX-512 vector.
+struct PartRegister {
+  std::int64_t bytes = 0;
+  char letter = 0;  ///< names the register in inline assembly; 0: the whole vector
+};
+[[nodiscard]] inline PartRegister part_register(const Target& target, std::int64_t bytes) noexcept {
+  if (bytes <= 16) return {16, 'x'};
+  if (bytes <= 32) return {32, 't'};
+  return {target.vector_bytes(), '\0'};
 }
 
 /// True if PrimOp::scale is an instruction.

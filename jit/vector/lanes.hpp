@@ -58,8 +58,14 @@ struct LanePlan {
 struct LanePart {
   std::int64_t first = 0;
   std::int64_t count = 0;
-  bool whole = false;  ///< count equals the vector's lanes
+  bool whole = false;    ///< count equals the vector's lanes
+  bool changed = false;  ///< the loop loads and stores these elements
 };
+/// True if the part is loaded and stored as two elements and one: three changed elements of 4
+/// bytes, with AVX-512. A load would wait for the end of a masked store to a neighbouring element.
+[[nodiscard]] inline bool in_pieces(const LanePart& part, DType type, const Target& target) {
+  return part.changed && part.count == 3 && size_of(type) == 4 && target.isa >= Isa::avx512;
+}
 /// The parts of `extent` lanes in vectors of `width`; only the last part may be partial.
 [[nodiscard]] std::vector<LanePart> lane_parts(std::int64_t extent, std::int64_t width);
 

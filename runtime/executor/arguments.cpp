@@ -72,7 +72,7 @@ CallArguments::CallArguments(const CallTarget& target, const PassedArguments& pa
   const Ledger* const ledger = target_.execution().ledger.get();
   for (const executors::Leaf& leaf : leaves_) add(leaf.array, leaf.donated, ledger);
   note_donated(passed.first_of);
-  for (const OtherArgument& each : others_) add(&*each.array, each.donated, ledger);
+  for (const OtherArgument& each : others_) add(&each.array, each.donated, ledger);
   for (std::size_t k = 0; has_donated_ && are_plain_ && k < size(); ++k)
     are_plain_ = !arguments_[k].donated || is_plain_gift(k);
   if (are_plain_) return;
@@ -177,7 +177,7 @@ Array CallArguments::brought(std::size_t k) {
   ExecutorState& executor = target_.executor;
   const Device& device = target_.device;
   if (!is_host_value(k)) {
-    const Array& from = k < leaves_.size() ? *leaves_[k].array : *others_[k - leaves_.size()].array;
+    const Array& from = k < leaves_.size() ? *leaves_[k].array : others_[k - leaves_.size()].array;
     if (arguments_[k].donated) rare().copied.push_back(from);
     executor.copies.add();
     return from.copy_to(device, executor.where);

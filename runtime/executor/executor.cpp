@@ -133,6 +133,7 @@ Entry* ExecutorState::find(const executors::Arguments& arguments,
   Entry* const one_of_few = cache_.find_among_few(
       [&](std::string_view key) { return ExecutorKey::is(key, arguments, &backend, donates); });
   if (one_of_few != nullptr) return one_of_few;
+  require_defined(arguments);
   ExecutorKey key(arguments, &backend, donates);
   Entry* const entry = cache_.find(key.hash(), key.bytes());
   if (entry != nullptr || !key.is_in_place()) return entry;
@@ -168,6 +169,7 @@ Site& ExecutorState::add_site(Entry& entry, const Device& device) {
 
 ExecutorState::Wanted ExecutorState::wanted_for(const executors::Arguments& arguments,
                                                 const DeviceState& device) const {
+  require_defined(arguments);
   const ExecutorKey key(arguments, device.backend.get(), !options.donate.empty());
   Wanted wanted{key.hash(), std::string(key.bytes()), {}, device.backend, key.is_in_place()};
   for (const executors::Leaf& leaf : arguments.leaves()) wanted.types.push_back(type_of(leaf));
@@ -345,8 +347,21 @@ void ExecutorState::settle() noexcept {
   }
 }
 
+/// Checks that every array has a value.
+void ExecutorState::require_defined(const executors::Arguments& arguments) const {
+  const std::span<const executors::Leaf> leaves = arguments.leaves();
+  for (std::size_t k = 0; k < leaves.size(); ++k) {
+    if (leaves[k].array == nullptr || leaves[k].array->defined()) continue;
+    throw Error(ErrorCode::failed_precondition,
+                fmt::format("executor '{}': array {} of the arguments' {} is an Array without a "
+                            "value: Array() made it, and nothing was assigned to it",
+                            name(), k, leaves.size()));
+  }
+}
+
 /// Checks that the arguments have the types for which the entry was compiled.
 void ExecutorState::check_types(const Entry& entry, const executors::Arguments& arguments) const {
+  require_defined(arguments);
   const ExecutorKey key(arguments, entry.graph->backend.get(), false);
   if (ExecutorKey::types_in(key.bytes()) == ExecutorKey::types_in(entry.key)) return;
   const CompiledGraph& graph = *entry.graph;

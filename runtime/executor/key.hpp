@@ -29,7 +29,7 @@ struct BackendState;
 /// The bytes of the key: the backend, the structure, and the type of each leaf.
 class ExecutorKey {
  public:
-  /// `donates`: the options of the executor name donated arguments.
+  /// All arrays are defined. `donates`: the options of the executor name donated arguments.
   ExecutorKey(const executors::Arguments& arguments, const BackendState* backend, bool donates) {
     static_cast<void>(write(*this, arguments, backend, donates));
   }
@@ -82,7 +82,8 @@ class ExecutorKey {
     }
   };
 
-  /// Writes the bytes to `to`, or compares them with those of a Rest. false: they differ.
+  /// Writes the bytes to `to`, or compares them with those of a Rest. false: they differ, or an
+  /// array is not defined.
   template <class To>
   [[nodiscard]] static bool write(To& to, const executors::Arguments& arguments,
                                   const BackendState* backend, bool donates) {
@@ -92,7 +93,10 @@ class ExecutorKey {
     bool in_place = false;
     for (const executors::Leaf& leaf : arguments.leaves()) {
       if (leaf.array != nullptr) {
-        const ArrayType& type = Inside::of(*leaf.array)->view.type();
+        const auto& state = Inside::of(*leaf.array);
+        if (state == nullptr) [[unlikely]]
+          return false;
+        const ArrayType& type = state->view.type();
         if (leaf.donated || donates) [[unlikely]]
           in_place = in_place || is_large(type);
         if (!write(to, type.dtype, type.dims)) return false;

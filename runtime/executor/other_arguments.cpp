@@ -31,7 +31,7 @@ const ArrayType& SideParameters::type(std::size_t k) const { return *slot(k).typ
 
 void SideParameters::put(std::size_t k, const Array& array, bool donated) {
   static_cast<void>(slot(k));
-  slots_[k].array.emplace(array);
+  slots_[k].array = array;
   slots_[k].donated = donated;
 }
 
@@ -86,15 +86,16 @@ OtherArguments SideHook::ask(const CallTarget& target) {
   for (std::size_t at = 0; at < graph.sides.size(); ++at) {
     SideParameters::Slot& slot = sides.slots_[at];
     const auto refuse = [&](std::string_view problem) {
-      throw Error(slot.array ? ErrorCode::invalid_argument : ErrorCode::failed_precondition,
-                  fmt::format("{}: side parameter {} of {}, '{}' {} of graph '{}', {}",
-                              target.user(), at, graph.sides.size(), *slot.name,
-                              slot.type->to_string(), graph.traced.name(), problem));
+      throw Error(
+          slot.array.defined() ? ErrorCode::invalid_argument : ErrorCode::failed_precondition,
+          fmt::format("{}: side parameter {} of {}, '{}' {} of graph '{}', {}", target.user(), at,
+                      graph.sides.size(), *slot.name, slot.type->to_string(), graph.traced.name(),
+                      problem));
     };
-    if (!slot.array)
+    if (!slot.array.defined())
       refuse("is not set; set it in ExecutorOptions::on_side_parameters, or make it an argument");
-    if (slot.array->type() != *slot.type)
-      refuse("is set to an array " + slot.array->type().to_string());
+    if (slot.array.type() != *slot.type)
+      refuse("is set to an array " + slot.array.type().to_string());
     others[graph.sides[at] - graph.num_arguments] = {std::move(slot.array), slot.donated};
   }
   return others;
@@ -127,7 +128,7 @@ void VariableSnapshot::read(OtherArguments& others) {
 void VariableSnapshot::drop(OtherArguments& others) const noexcept {
   for (const CompiledGraph::VariableUse& use : graph_.variables) {
     for (std::size_t k = 0; k < use.variable->types.size(); ++k)
-      others[use.first_parameter + k - graph_.num_arguments].array.reset();
+      others[use.first_parameter + k - graph_.num_arguments].array = Array();
   }
 }
 

@@ -16,7 +16,7 @@ namespace heddle::rt {
 struct CallTarget;
 
 struct OtherArgument {
-  std::optional<Array> array;  ///< set before the arguments are checked
+  Array array;  ///< defined before the arguments are checked
   bool donated = false;
 };
 /// One for each parameter after those that the caller passes, in order.

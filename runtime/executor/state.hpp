@@ -108,6 +108,7 @@ class ExecutorState : public std::enable_shared_from_this<ExecutorState> {
   [[nodiscard]] HostArray values_of(const Array& node, const CompiledGraph& graph) const;
   bool launch(Entry& entry, const executors::Arguments& arguments, executors::Sink& sink,
               const Device& device);
+  void require_defined(const executors::Arguments& arguments) const;
   void check_types(const Entry& entry, const executors::Arguments& arguments) const;
   void require_open(const ExecutorCache::Visit& visit) const;
   [[nodiscard]] const Device& own_or(const Device* device) const noexcept {

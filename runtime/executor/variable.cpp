@@ -70,6 +70,20 @@ bool VariableState::recall() noexcept {
   return true;
 }
 
+std::vector<ArrayType> VariableState::types_of(std::span<const Array> leaves) const {
+  std::vector<ArrayType> types_found;
+  for (std::size_t k = 0; k < leaves.size(); ++k) {
+    if (!leaves[k].defined()) {
+      throw Error(ErrorCode::failed_precondition,
+                  fmt::format("variable '{}': array {} of {} is an Array without a value: Array() "
+                              "made it, and nothing was assigned to it",
+                              name, k, leaves.size()));
+    }
+    types_found.push_back(leaves[k].type());
+  }
+  return types_found;
+}
+
 void VariableState::require_types(const TreeDef& def, std::span<const ArrayType> found,
                                   const char* what) const {
   require_same(def, structure, fmt::format("{} of variable '{}'", what, name));
@@ -164,9 +178,7 @@ std::vector<Array> VariableBase::leaves() const {
 }
 
 void VariableBase::set_leaves(const TreeDef& structure, std::vector<Array> leaves) const {
-  std::vector<ArrayType> found;
-  for (const Array& array : leaves) found.push_back(array.type());
-  state_->require_types(structure, found, "the new value");
+  state_->require_types(structure, state_->types_of(leaves), "the new value");
   const auto lock = state_->lock();
   state_->set(leaves);
 }

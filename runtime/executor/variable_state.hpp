@@ -16,12 +16,14 @@ class VariableState {
  public:
   VariableState(std::string variable, TreeDef def, std::vector<Array> leaves)
       : name(std::move(variable)), structure(std::move(def)) {
-    for (const Array& array : leaves) types.push_back(array.type());
+    types = types_of(leaves);
     set(leaves);
   }
 
   /// "weights/layers/3/bias".
   [[nodiscard]] std::string path(std::size_t leaf) const;
+  /// Throws failed_precondition for an array without a value.
+  [[nodiscard]] std::vector<ArrayType> types_of(std::span<const Array> leaves) const;
   void require_types(const TreeDef& def, std::span<const ArrayType> found, const char* what) const;
 
   const std::string name;

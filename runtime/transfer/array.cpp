@@ -101,10 +101,17 @@ Array Array::zeros(const Device& device, const ArrayType& type) {
   return Array(state_of(device, BufferView(Buffer::allocate(device, type), type)));
 }
 
-const ArrayType& Array::type() const noexcept { return state_->view.type(); }
-const Device& Array::device() const noexcept { return state_->device; }
-const BufferView& Array::view() const noexcept { return state_->view; }
-const Event& Array::event() const noexcept { return state_->event; }
+const rt::ArrayState& Array::state() const {
+  if (state_ != nullptr) [[likely]]
+    return *state_;
+  throw Error(ErrorCode::failed_precondition,
+              "an Array without a value is used: Array() made it, and nothing was assigned to it");
+}
+
+const ArrayType& Array::type() const { return state().view.type(); }
+const Device& Array::device() const { return state().device; }
+const BufferView& Array::view() const { return state().view; }
+const Event& Array::event() const { return state().event; }
 
 HostArray Array::to_host(std::source_location where) const {
   if (const Status closed = rt::open_status(*Inside::of(device())); !closed.ok()) {
@@ -182,6 +189,7 @@ Array Array::copied_to(const Device& device, const std::source_location& where) 
 }
 
 std::string Array::to_string() const {
+  if (!defined()) return "an array without a value";
   const std::string what = fmt::format("{} on {}", type().to_string(), device().name());
   try {
     return fmt::format("{}\n{}", what, render_array(type(), to_host().data()));

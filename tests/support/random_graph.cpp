@@ -31,6 +31,13 @@ DType GraphGenerator::dtype() {
 
 Dims GraphGenerator::dims() {
   Dims dims;
+  if (one_of(5)) {  // rows and axes shorter and longer than vectors, and enough of them for these
+    if (one_of(4)) dims.push_back(1 + below(3));
+    dims.push_back(16 + below(40));
+    if (one_of(8)) dims.push_back(1);
+    dims.push_back(one_of(3) ? 16 + below(50) : 2 + below(15));
+    return dims;
+  }
   for (std::int64_t rank = below(4); rank > 0; --rank)
     dims.push_back(one_of(12)   ? 0
                    : one_of(3)  ? 1

@@ -38,6 +38,30 @@ TEST_P(SchedulesTest, RandomTransposesAreAsInterpreted) {
     expect_as_interpreted(scheduled_unit(random_transpose, isa), make_for(isa), isa, random_array);
 }
 
+/// Rows of three types at positions, read and changed; small seeds have the shortest.
+Program rows_at_positions(std::uint64_t seed) {
+  const auto columns = static_cast<std::int64_t>(seed) + 1;
+  const Tensor k("k", i64, {30});
+  const Index row, column;
+  Program program("rows");
+  for (const DType type : {f32, i32, f64}) {
+    const Tensor table("table", type, {3, columns}), read("read", type, {30, columns}),
+        sums("sums", type, {3, columns});
+    program << (read(row, column) = table(at(k(row)), column) + 1)
+            << (sums(at(k(row)), column) += read(row, column) * table(1, column));
+  }
+  return program;
+}
+
+// J3, J9, B3: short rows keep every bit, whether masks, pieces or single elements
+TEST_P(SchedulesTest, RowsAtPositionsAreAsInterpreted) {
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (isa > native_target().isa) continue;
+    expect_as_interpreted(scheduled_unit(rows_at_positions, isa, test::slower > 1 ? 4 : 9),
+                          make_for(isa), isa);
+  }
+}
+
 // J9: where there are no instructions to spell out, kernels are C with vector extensions alone
 TEST(PortableTest, IsForOtherProcessors) {
   const auto clang = second_compiler();

@@ -47,6 +47,46 @@ TEST(RuntimeHandlesTest, SurviveBeingMovedFrom) {
   EXPECT_TRUE(routine.schedule().wait().ok());
 }
 
+// D13
+TEST(RuntimeHandlesTest, ArraysMayBeWithoutAValue) {
+  Backend backend = Backend::open("sync_cc");
+  const Device device = backend.physical_device(0).new_virtual_device();
+  const std::vector<Array> none(2);
+  EXPECT_FALSE(none[0].defined());
+  EXPECT_EQ(none[0], none[1]);
+  EXPECT_EQ(none[0].to_string(), "an array without a value");
+  EXPECT_EQ(failure([&] { static_cast<void>(none[0].type()); }).code(),
+            ErrorCode::failed_precondition);
+  EXPECT_EQ(failure([&] { static_cast<void>(none[0].copy_to(device)); }).code(),
+            ErrorCode::failed_precondition);
+  struct Model {
+    Array weights;
+    HostArray data;
+  } model;
+  EXPECT_EQ(model.data.type(), (ArrayType{f32, {0}}));
+  model.weights = Array(device, {1.F, 2.F});
+  EXPECT_TRUE(model.weights.defined());
+  const Executor sum(device, "sum", [](Node a, Node b) { return a + b; });
+  EXPECT_THAT(sum(model.weights, model.weights).values<float>(), testing::ElementsAre(2.F, 4.F));
+  for (const auto& call :
+       {std::function([&] { static_cast<void>(sum(model.weights, none[0])); }),
+        std::function([&] { static_cast<void>(sum.compile(model.weights, none[0])); })}) {
+    const Status status = failure(call);
+    EXPECT_EQ(status.code(), ErrorCode::failed_precondition);
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("'sum'"), HasSubstr("array 1 of the arguments' 2")));
+  }
+  const auto compiled = sum.compile(model.weights, model.weights);
+  EXPECT_EQ(failure([&] { static_cast<void>(compiled(none[0], model.weights)); }).code(),
+            ErrorCode::failed_precondition);
+  EXPECT_THAT(std::string(failure([&] {
+                            const Variable<std::vector<Array>> w("w", {model.weights, none[0]});
+                          }).message()),
+              AllOf(HasSubstr("'w'"), HasSubstr("array 1 of 2")));
+  const Variable<Array> w("w", model.weights);
+  EXPECT_THAT(std::string(failure([&] { w.set(none[0]); }).message()), HasSubstr("'w'"));
+}
+
 // J1, D12, bad input
 TEST(RuntimeHandlesTest, NumbersThatAreNoDTypeAreRefused) {
   const Device device = Backend::open("null").physical_device(0).new_virtual_device();
