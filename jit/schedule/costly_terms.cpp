@@ -128,7 +128,13 @@ Block with_costly_terms_apart(Scheduling& in, const Block& body,
     }
     const StmtPtr terms = apart->front(), sum = apart->back();
     made.push_back(terms);
-    while (k + 1 < body.size() && goes_with(*body[k + 1], *terms, *sum)) made.push_back(body[++k]);
+    for (std::size_t next = past_comments(body, k + 1);
+         next < body.size() && goes_with(*body[next], *terms, *sum);
+         next = past_comments(body, k + 1)) {
+      append_comments(made, body, k + 1, next);
+      made.push_back(body[next]);
+      k = next;
+    }
     made.push_back(sum);
   }
   return made;

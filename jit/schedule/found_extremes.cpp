@@ -49,15 +49,17 @@ std::optional<Condition> match_condition(const Value& v, LocalId extreme) {
 struct Found {
   Reduction extreme, place;
   bool or_nan = false;
+  std::size_t last = 0;  ///< position of the last statement of the two
 };
 
 std::int64_t extent(const Reduction& r) { return r.loops[0]->to; }
 
 std::optional<Found> match(const Block& body, std::size_t at) {
-  if (at + 3 >= body.size()) return std::nullopt;
+  const std::size_t second = past_comments(body, at + 2);
+  if (second + 1 >= body.size()) return std::nullopt;
   auto extreme = match_reduction(body[at], body[at + 1]);
   if (!extreme || extreme->loops.size() != 1) return std::nullopt;
-  auto place = match_reduction(body[at + 2], body[at + 3]);
+  auto place = match_reduction(body[second], body[second + 1]);
   if (!place || place->loops.size() != 1 || extent(*extreme) != extent(*place) ||
       extent(*extreme) < blocks_min * block_size)
     return std::nullopt;
@@ -80,7 +82,7 @@ std::optional<Found> match(const Block& body, std::size_t at) {
   const bool beyond =
       place->op == Op::min ? range->highest <= other.scalar.i : range->lowest >= other.scalar.i;
   if (!beyond) return std::nullopt;
-  return Found{std::move(*extreme), std::move(*place), condition->or_nan};
+  return Found{std::move(*extreme), std::move(*place), condition->or_nan, second + 1};
 }
 
 class BlockMaker {
@@ -170,8 +172,9 @@ Block with_found_extremes(Scheduling& in, const Block& body) {
   Block result;
   for (std::size_t k = 0; k < body.size(); ++k) {
     if (const auto found = match(body, k)) {
+      append_comments(result, body, k, found->last);
       append(result, BlockMaker(in, *found).make());
-      k += 3;
+      k = found->last;
     } else {
       const StmtPtr& stmt = body[k];
       result.push_back(stmt->body.empty() ? stmt

@@ -42,14 +42,22 @@ bool begins_a_row_before(const Stmt& first, const Stmt& second) {
 
 Block with_rows_of_recurrences(Fresh& fresh, const Block& body, const LoopQuestion& fixed) {
   Block result;
-  for (const StmtPtr& stmt : body) {
-    if (result.empty() || !begins_a_row_before(*result.back(), *stmt) || fixed(stmt) ||
-        fixed(result.back())) {
-      result.push_back(stmt);
+  for (std::size_t k = 0; k < body.size(); ++k) {
+    const std::size_t next_loop = past_comments(body, k);
+    const bool follows = next_loop < body.size() && !result.empty() &&
+                         begins_a_row_before(*result.back(), *body[next_loop]);
+    if (!follows || fixed(body[next_loop]) || fixed(result.back())) {
+      result.insert(
+          result.end(), body.begin() + static_cast<std::ptrdiff_t>(k),
+          body.begin() + static_cast<std::ptrdiff_t>(std::min(next_loop + 1, body.size())));
+      k = next_loop;
       continue;
     }
+    const StmtPtr stmt = body[next_loop];
     const StmtPtr recurrence = result.back();
     result.pop_back();
+    append_comments(result, body, k, next_loop);
+    k = next_loop;
     Substitution first, next;
     const VarId row = fresh.var();
     first.vars[stmt->var] = Affine();

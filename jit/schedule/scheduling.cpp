@@ -36,6 +36,17 @@ bool is_straight(const Block& body) {
   });
 }
 
+std::size_t past_comments(const Block& body, std::size_t k) {
+  while (k < body.size() && body[k]->kind == StmtKind::comment) ++k;
+  return k;
+}
+
+void append_comments(Block& to, const Block& body, std::size_t from, std::size_t end) {
+  for (std::size_t k = from; k < end; ++k) {
+    if (body[k]->kind == StmtKind::comment) to.push_back(body[k]);
+  }
+}
+
 Block copied(Scheduling& in, const Block& body, Substitution by) {
   for (const StmtPtr& stmt : body) {
     if (stmt->kind == StmtKind::declare) by.locals[stmt->local] = in.fresh.local();

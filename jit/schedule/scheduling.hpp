@@ -53,6 +53,11 @@ inline void append(Block& to, const Block& more) { to.insert(to.end(), more.begi
 [[nodiscard]] Block with_own_names(Fresh& fresh, const Block& body, Substitution by);
 /// True if the block has only declarations of scalars, assignments, stores and comments.
 [[nodiscard]] bool is_straight(const Block& body);
+/// Comments name the scopes of statements and decide no schedule. The position of the first
+/// statement from `k` on that is no comment; past the end: there is none.
+[[nodiscard]] std::size_t past_comments(const Block& body, std::size_t k);
+/// Appends the comments among the statements `from` to `end`.
+void append_comments(Block& to, const Block& body, std::size_t from, std::size_t end);
 /// A copy of straight-line code with fresh locals, and the substitution `by` applied.
 [[nodiscard]] Block copied(Scheduling& in, const Block& body, Substitution by);
 

@@ -220,12 +220,15 @@ class SortedRows {
 Block with_sorted_rows_side_by_side(Scheduling& in, const Block& body) {
   Block made;
   for (std::size_t k = 0; k < body.size(); ++k) {
-    if (k + 1 < body.size()) {
-      SortedRows rows(in, body[k], body[k + 1]);
+    const std::size_t next = past_comments(body, k + 1);
+    if (next < body.size()) {
+      SortedRows rows(in, body[k], body[next]);
       if (rows.match()) {
-        const bool takes = k + 2 < body.size() && rows.takes(body[k + 2]);
+        const std::size_t after = past_comments(body, next + 1);
+        const std::size_t last = after < body.size() && rows.takes(body[after]) ? after : next;
+        append_comments(made, body, k, last);
         append(made, rows.make());
-        k += takes ? 2 : 1;
+        k = last;
         continue;
       }
     }
