@@ -17,7 +17,6 @@ Lowered optimize(Lowered lowered, const OptimizeOptions& options, const PassObse
   run("infer_placements", [&] { return infer_placements(lowered, options); });
   run("inline_virtual", [&] { return inline_virtual(lowered); });
   run("simplify", [&] { return simplify(lowered, options.fast_math); });
-  run("join_copies", [&] { return join_copies(lowered); });
   run("drop_dead", [&] { return drop_dead(lowered); });
   run("renumber", [&] { return renumber(lowered); });
   return lowered;

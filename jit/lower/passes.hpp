@@ -85,9 +85,6 @@ class TensorBuffers {
 [[nodiscard]] Lowered simplify(Lowered lowered, bool fast_math);
 /// Simplifies a single value: constants, identities, conversions that cancel.
 [[nodiscard]] ValuePtr simplify_value(const ValuePtr& value, bool fast_math);
-/// Buffers that begin as copies of scratch, which nothing reads afterwards, take its place: the
-/// second of two scatters adds to the result of the first where that lies.
-[[nodiscard]] Lowered join_copies(Lowered lowered);
 /// Removes code on which no output depends: stores to scratch without reads, locals, empty loops.
 [[nodiscard]] Lowered drop_dead(Lowered lowered);
 /// Numbers everything by first appearance, sets roles, drops unused scratch.

@@ -25,7 +25,7 @@ bool is_along(const std::vector<Affine>& subscripts, VarId var) {
   return true;
 }
 
-/// Straight-line code along a row, inside loops and positions.
+/// Straight-line code along a row at a position, inside loops and positions.
 struct Rows {
   std::vector<StmtPtr> around;
   StmtPtr row;
@@ -35,19 +35,19 @@ struct Rows {
 
 std::optional<Rows> find_rows(const Scheduling& in, const StmtPtr& nest) {
   Rows rows;
-  bool has_position = false;
   for (StmtPtr each = nest;; each = StmtPtr(each->body[0])) {
     const bool is_position = each->kind == StmtKind::at;
     if (!is_position && (each->kind != StmtKind::loop || each->mark != LoopMark::serial))
       return std::nullopt;
-    has_position = has_position || is_position;
     rows.around.push_back(each);
     if (each->body.size() != 1 || !binds_variable(*each->body[0])) break;
   }
   rows.row = rows.around.back();
   rows.around.pop_back();
   const StmtPtr& row = rows.row;
-  if (!has_position || row->kind != StmtKind::loop || !is_straight(row->body)) return std::nullopt;
+  if (rows.around.empty() || rows.around.back()->kind != StmtKind::at ||
+      row->kind != StmtKind::loop || !is_straight(row->body))
+    return std::nullopt;
   const std::optional<DType> type = lane_type(row->body);
   rows.count = row->to - row->from;
   if (!type || rows.count < 3 || rows.count >= in.target.lanes(*type)) return std::nullopt;

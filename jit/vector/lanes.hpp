@@ -59,7 +59,7 @@ struct LanePart {
   std::int64_t first = 0;
   std::int64_t count = 0;
   bool whole = false;    ///< count equals the vector's lanes
-  bool changed = false;  ///< the loop loads and stores these elements
+  bool changed = false;  ///< the loop loads and stores elements of the buffer
 };
 /// True if the part is loaded and stored as two elements and one: three changed elements of 4
 /// bytes, with AVX-512. A load would wait for the end of a masked store to a neighbouring element.

@@ -183,6 +183,8 @@ Array CallArguments::brought(std::size_t k) {
     return from.copy_to(device, executor.where);
   }
   const executors::Leaf& leaf = leaves_[k];
+  if (leaf.array != nullptr)
+    refuse(k, ErrorCode::failed_precondition, "is an Array without a value, which Array() made");
   if (leaf.host != nullptr) return {device, *leaf.host, executor.where};
   const std::size_t count = leaf.count < 0 ? 1 : static_cast<std::size_t>(leaf.count);
   return Inside::make<Array>(device, graph_.parameters[k].type, leaf.data, count, executor.where);

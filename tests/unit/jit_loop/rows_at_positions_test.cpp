@@ -65,6 +65,14 @@ TEST(RowsAtPositionsTest, OthersStay) {
   EXPECT_EQ(lanes_of(across, 3), 0);
   one << (line(at(k(edge))) += out(edge, axis));
   EXPECT_EQ(lanes_of(one, 3), 0);
+  const Tensor boxes("boxes", f32, {40, 50, 3}), read("read", f32, {100, 50, 3}),
+      rows("rows", f32, {40, 4});
+  const Index row, part(3);
+  Program inside("inside"), shifted("shifted");
+  inside << (read(edge, row, axis) = boxes(at(k(edge)), row, axis));
+  EXPECT_EQ(lanes_of(inside, 3), 0) << "150 elements lie together";
+  shifted << (rows(at(k(edge)), part + 1) = rows(at(k(edge)), part));
+  EXPECT_EQ(lanes_of(shifted, 3), 0);
 }
 
 }  // namespace

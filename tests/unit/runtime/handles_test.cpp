@@ -79,6 +79,9 @@ TEST(RuntimeHandlesTest, ArraysMayBeWithoutAValue) {
   const auto compiled = sum.compile(model.weights, model.weights);
   EXPECT_EQ(failure([&] { static_cast<void>(compiled(none[0], model.weights)); }).code(),
             ErrorCode::failed_precondition);
+  EXPECT_EQ(
+      failure([&] { static_cast<void>(compiled.call_unchecked(none[0], model.weights)); }).code(),
+      ErrorCode::failed_precondition);
   EXPECT_THAT(std::string(failure([&] {
                             const Variable<std::vector<Array>> w("w", {model.weights, none[0]});
                           }).message()),
