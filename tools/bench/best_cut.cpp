@@ -126,7 +126,10 @@ std::string with_keeps(const std::string& text, const std::vector<std::string>& 
 
 class Runner {
  public:
-  Runner() : backend_(Backend::open()), device_(backend_.physical_device(0).new_virtual_device()) {}
+  /// An inline device: with more processors, what is cut may run in parts, and what is not may not.
+  Runner()
+      : backend_(Backend::open("sync_cc")),
+        device_(backend_.physical_device(0).new_virtual_device()) {}
 
   struct Cut {
     std::size_t mask = 0;
