@@ -19,18 +19,29 @@ std::vector<Affine> substitute_all(const std::vector<Affine>& indices, const Sub
   return result;
 }
 
-}  // namespace
-
-ValuePtr rebuild(const ValuePtr& value, const std::function<ValuePtr(ValuePtr)>& change) {
+/// The value with `change` of each operand.
+template <class Change>
+ValuePtr with_args(const ValuePtr& value, const Change& change) {
   count_step();
   std::vector<ValuePtr> args;
   args.reserve(value->args.size());
-  for (const ValuePtr& arg : value->args) args.push_back(rebuild(arg, change));
-  if (args == value->args) return change(value);
-  if (value->kind == ValueKind::cast) return change(make_cast(std::move(args[0]), value->dtype));
+  for (const ValuePtr& arg : value->args) args.push_back(change(arg));
+  if (args == value->args) return value;
+  if (value->kind == ValueKind::cast) return make_cast(std::move(args[0]), value->dtype);
   Value copy = *value;
   copy.args = std::move(args);
-  return change(std::make_shared<const Value>(std::move(copy)));
+  return std::make_shared<const Value>(std::move(copy));
+}
+
+}  // namespace
+
+ValuePtr rebuild(const ValuePtr& value, const std::function<ValuePtr(ValuePtr)>& change) {
+  return change(with_args(value, [&](const ValuePtr& arg) { return rebuild(arg, change); }));
+}
+
+ValuePtr replaced_parts(const ValuePtr& value, const std::function<ValuePtr(const ValuePtr&)>& by) {
+  if (ValuePtr other = by(value)) return other;
+  return with_args(value, [&](const ValuePtr& arg) { return replaced_parts(arg, by); });
 }
 
 Affine substitute(const Affine& index, const Substitution& by) {

@@ -40,6 +40,9 @@ void walk_values(const Block& block, const Visit& visit) {
 /// Replaces values bottom-up: `change` gets each node after its operands were rebuilt.
 [[nodiscard]] ValuePtr rebuild(const ValuePtr& value,
                                const std::function<ValuePtr(ValuePtr)>& change);
+/// Replaces the largest parts of the value for which `by` has a value.
+[[nodiscard]] ValuePtr replaced_parts(const ValuePtr& value,
+                                      const std::function<ValuePtr(const ValuePtr&)>& by);
 
 /// The replacements for names in a tree. Names without an entry stay.
 struct Substitution {

@@ -22,7 +22,7 @@ namespace {
 /// Elements of a tile along each side.
 constexpr std::int64_t tile_side = 32;
 /// Tiles, of 8 bytes an element, that fit in the memory of a group.
-constexpr std::size_t reads_max = 4;
+constexpr std::size_t turned_max = 4;
 
 class TurnedTiles {
  public:
@@ -57,9 +57,9 @@ class TurnedTiles {
     const Affine first_across = first(across, at_across, t_.across);
     Block group;
     std::vector<LocalId> tiles;
-    for (const ValuePtr& read : t_.reads) {
+    for (const ValuePtr& value : t_.turned) {
       tiles.push_back(in_.fresh.local());
-      const Scalar zero = Scalar::of_float(read->dtype, 0);
+      const Scalar zero = Scalar::of_float(value->dtype, 0);
       // Neighbouring threads read a column: the padding puts its elements into different banks.
       group.push_back(
           make_declare(tiles.back(), make_constant(zero), {along.size, across.size + 1}));
@@ -74,7 +74,7 @@ class TurnedTiles {
     group.push_back(threads(along.size, across.size, [&](const Affine& y, const Affine& x) {
       Block body;
       for (std::size_t k = 0; k < tiles.size(); ++k)
-        body.push_back(make_assign(tiles[k], substitute(t_.reads[k], place(y, x)), {y, x}));
+        body.push_back(make_assign(tiles[k], substitute(t_.turned[k], place(y, x)), {y, x}));
       return body;
     }));
     group.push_back(threads(across.size, along.size, [&](const Affine& y, const Affine& x) {
@@ -97,11 +97,8 @@ class TurnedTiles {
 
   ValuePtr from_tiles(const ValuePtr& value, const std::vector<LocalId>& tiles,
                       const Affine& in_along, const Affine& in_across) const {
-    return rebuild(value, [&](ValuePtr v) {
-      for (std::size_t k = 0; k < tiles.size(); ++k) {
-        if (equal(*t_.reads[k], *v)) return make_local(tiles[k], v->dtype, {in_along, in_across});
-      }
-      return v;
+    return with_turned(t_, value, [&](std::size_t k) {
+      return make_local(tiles[k], t_.turned[k]->dtype, {in_along, in_across});
     });
   }
 
@@ -127,9 +124,9 @@ class TurnedTiles {
 
 std::optional<Block> schedule_transpose_on_gpu(Scheduling& in, const StmtPtr& nest) {
   const std::optional<Transpose> t = find_transpose(in.lowered.loop, nest);
-  if (!t || t->reads.size() > reads_max) return std::nullopt;
+  if (!t || t->turned.size() > turned_max) return std::nullopt;
   const bool computes = std::ranges::all_of(
-      t->reads, [](const ValuePtr& read) { return compute_type(read->dtype) == read->dtype; });
+      t->turned, [](const ValuePtr& value) { return compute_type(value->dtype) == value->dtype; });
   if (!computes) return std::nullopt;
   return TurnedTiles(in, *t).build();
 }

@@ -26,8 +26,8 @@ class Turned {
  public:
   Turned(Scheduling& in, const Transpose& what) : in_(in), what_(what) {
     size_ = 1;
-    for (const ValuePtr& read : what.reads)
-      size_ = std::max(size_, static_cast<std::int64_t>(size_of(read->dtype)));
+    for (const ValuePtr& value : what.turned)
+      size_ = std::max(size_, static_cast<std::int64_t>(size_of(value->dtype)));
     rows_ = cache_line_bytes / size_;
     columns_ = in.target.vector_bytes() / size_;
     in_registers_ = runs_in_registers();
@@ -169,9 +169,9 @@ class Turned {
 
   void declare(std::int64_t rows, std::int64_t columns, Block& to) {
     locals_.clear();
-    for (const ValuePtr& read : what_.reads) {
+    for (const ValuePtr& value : what_.turned) {
       locals_.push_back(in_.fresh.local());
-      to.push_back(make_declare(locals_.back(), make_constant(Scalar::of_int(read->dtype, 0)),
+      to.push_back(make_declare(locals_.back(), make_constant(Scalar::of_int(value->dtype, 0)),
                                 {rows, columns}));
     }
   }
@@ -224,8 +224,8 @@ class Turned {
                       in_registers_ ? LoopMark::unroll : LoopMark::serial)};
   }
 
-  /// Reads memory that lies across into local blocks by rows, and computes with the columns of the
-  /// blocks.
+  /// Computes the turned values, row by row of the memory that lies across, into local blocks, and
+  /// then computes with the columns of the blocks.
   Block block(const Range& rows, const Range& columns) {
     const LoopMark outer = in_registers_ ? LoopMark::unroll : LoopMark::serial;
     const LoopMark inner = in_registers_ ? LoopMark::lanes : LoopMark::serial;
@@ -240,8 +240,8 @@ class Turned {
     const VarId row = in_.fresh.var();
     const VarId column = in_.fresh.var();
     Block reads;
-    for (std::size_t k = 0; k < what_.reads.size(); ++k) {
-      reads.push_back(make_assign(locals_[k], substitute(what_.reads[k], at(row, column)),
+    for (std::size_t k = 0; k < what_.turned.size(); ++k) {
+      reads.push_back(make_assign(locals_[k], substitute(what_.turned[k], at(row, column)),
                                   {affine_var(row), affine_var(column)}));
     }
     result.push_back(make_loop(row, 0, rows.extent,
@@ -259,17 +259,15 @@ class Turned {
     return result;
   }
 
-  /// The statements, with the loads across replaced by elements of the local blocks.
+  /// The statements, with the turned values replaced by elements of the local blocks.
   Block with_blocks(const Substitution& by, const std::vector<Affine>& at) {
     Block body;
     for (const StmtPtr& stmt : what_.loops.back()->body) {
       if (!stmt->value) continue;
-      body.push_back(with_value(*stmt, rebuild(stmt->value, [&](ValuePtr v) {
-        for (std::size_t k = 0; k < what_.reads.size(); ++k) {
-          if (equal(*what_.reads[k], *v)) return make_local(locals_[k], v->dtype, at);
-        }
-        return v;
-      })));
+      const auto element = [&](std::size_t k) {
+        return make_local(locals_[k], what_.turned[k]->dtype, at);
+      };
+      body.push_back(with_value(*stmt, with_turned(what_, stmt->value, element)));
     }
     return copied(in_, body, by);
   }
@@ -292,11 +290,11 @@ class Turned {
 
   Scheduling& in_;
   const Transpose& what_;
-  std::int64_t size_ = 1;  ///< bytes of the largest element that is read across
+  std::int64_t size_ = 1;  ///< bytes of the largest element that is turned
   /// Elements of a block: rows_ are contiguous in the written memory, columns_ in the read memory.
   std::int64_t rows_ = 0, columns_ = 0;
   bool in_registers_ = false;
-  std::vector<LocalId> locals_;  ///< a block for each read
+  std::vector<LocalId> locals_;  ///< a block for each turned value
 };
 
 }  // namespace

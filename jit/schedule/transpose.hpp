@@ -1,6 +1,7 @@
 // Transposes and other permutations: their recognition, and their schedule. Pure; any thread.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -11,13 +12,19 @@ namespace heddle::jit {
 
 /// A perfect nest of independent iterations.
 struct Transpose {
-  std::vector<StmtPtr> loops;  ///< outermost first
-  StmtPtr along;               ///< its variable is contiguous in the written memory
-  StmtPtr across;              ///< its variable is contiguous in the read memory
-  std::vector<ValuePtr> reads;
+  std::vector<StmtPtr> loops;   ///< outermost first
+  StmtPtr along;                ///< its variable is contiguous in the written memory
+  StmtPtr across;               ///< its variable is contiguous in the read memory
+  std::vector<ValuePtr> reads;  ///< elements that are read across the written memory
+  /// Values that are turned: the reads; or what is computed from reads alone, where these values
+  /// are fewer than the reads.
+  std::vector<ValuePtr> turned;
 };
 
 [[nodiscard]] std::optional<Transpose> find_transpose(const Loop& loop, const StmtPtr& nest);
+/// The value, with make(k) in place of the k-th value that is turned.
+[[nodiscard]] ValuePtr with_turned(const Transpose& found, const ValuePtr& value,
+                                   const std::function<ValuePtr(std::size_t)>& make);
 
 [[nodiscard]] inline std::int64_t extent(const StmtPtr& loop) { return loop->to - loop->from; }
 

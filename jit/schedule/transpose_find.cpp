@@ -10,6 +10,7 @@
 #include "jit/schedule/transpose.hpp"
 #include "jit/value/int128.hpp"
 #include "jit/vector/lanes.hpp"
+#include "jit/vector/value_cost.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -70,6 +71,10 @@ StmtPtr find_along(const Loop& loop, const Block& body, const std::vector<StmtPt
   return nullptr;
 }
 
+bool contains(const std::vector<ValuePtr>& values, const Value& value) {
+  return std::ranges::any_of(values, [&](const ValuePtr& each) { return equal(*each, value); });
+}
+
 /// Finds the loads that read across `along`, and the loop along which they are contiguous.
 void find_reads(const Loop& loop, const Block& body, Transpose& found) {
   const auto contiguous = [&](const Value& v, const StmtPtr& each) {
@@ -85,11 +90,40 @@ void find_reads(const Loop& loop, const Block& body, Transpose& found) {
           found.loops, [&](const StmtPtr& each) { return contiguous(v, each); });
       if (at != found.loops.end()) found.across = *at;
     }
-    const bool known =
-        std::ranges::any_of(found.reads, [&](const ValuePtr& read) { return equal(*read, v); });
-    if (!known && found.across && contiguous(v, found.across))
+    if (!contains(found.reads, v) && found.across && contiguous(v, found.across))
       found.reads.push_back(make_load(v.buffer, v.dtype, v.subscripts));
   });
+}
+
+/// True if the value has no operands but elements that are read across, of its own size, and
+/// constants, and is cheap.
+bool is_of_reads(const Value& value, const std::vector<ValuePtr>& reads, std::size_t size) {
+  if (size_of(value.dtype) != size) return false;
+  if (value.kind == ValueKind::load) return contains(reads, value);
+  if (value.kind == ValueKind::constant) return true;
+  return (value.kind == ValueKind::op || value.kind == ValueKind::cast) &&
+         own_cost(value) < costly &&
+         std::ranges::all_of(
+             value.args, [&](const ValuePtr& arg) { return is_of_reads(*arg, reads, size); });
+}
+
+/// Adds the largest parts of the value that are computed from elements that are read across.
+void add_turned(const ValuePtr& value, const std::vector<ValuePtr>& reads,
+                std::vector<ValuePtr>& turned) {
+  if (value->kind != ValueKind::constant && is_of_reads(*value, reads, size_of(value->dtype))) {
+    if (!contains(turned, *value)) turned.push_back(value);
+    return;
+  }
+  for (const ValuePtr& arg : value->args) add_turned(arg, reads, turned);
+}
+
+std::vector<ValuePtr> find_turned(const Block& body, const std::vector<ValuePtr>& reads) {
+  std::vector<ValuePtr> turned;
+  if (reads.size() > 1) {
+    for (const StmtPtr& stmt : body)
+      if (stmt->value) add_turned(stmt->value, reads, turned);
+  }
+  return reads.size() > 1 && turned.size() < reads.size() ? turned : reads;
 }
 
 }  // namespace
@@ -108,7 +142,17 @@ std::optional<Transpose> find_transpose(const Loop& loop, const StmtPtr& nest) {
   if (!found.along || extent(found.along) < extent_min) return std::nullopt;
   find_reads(loop, inner->body, found);
   if (found.reads.empty() || !is_independent(loop, inner->body, found.loops)) return std::nullopt;
+  found.turned = find_turned(inner->body, found.reads);
   return found;
+}
+
+ValuePtr with_turned(const Transpose& found, const ValuePtr& value,
+                     const std::function<ValuePtr(std::size_t)>& make) {
+  return replaced_parts(value, [&](const ValuePtr& part) -> ValuePtr {
+    for (std::size_t k = 0; k < found.turned.size(); ++k)
+      if (equal(*found.turned[k], *part)) return make(k);
+    return nullptr;
+  });
 }
 
 bool is_transpose(const Loop& loop, const StmtPtr& nest) {

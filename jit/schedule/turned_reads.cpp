@@ -40,17 +40,17 @@ class TurnedReads {
   }
 
  private:
-  /// A value of a nest: an element that is read across the written memory, or what functions make
-  /// of such elements alone.
+  /// A value of a nest: an element that is read across the written memory, or what is computed from
+  /// such elements alone.
   struct Read {
     ValuePtr value;                      ///< with the variables `across_` and `along_`
     std::int64_t across = 0, along = 0;  ///< extents
     std::vector<std::size_t> nests{};
     bool feeds_chain = false;
-    BufferId turned = 0;  ///< [across, along]; of functions [along, across]
+    BufferId turned = 0;  ///< [across, along]; of costly functions [along, across]
 
     [[nodiscard]] bool is_worth_it() const { return nests.size() > 1 || feeds_chain; }
-    [[nodiscard]] bool is_element() const { return value->kind == ValueKind::load; }
+    [[nodiscard]] bool is_cheap() const { return !has_costly(*value); }
   };
 
   void note(std::size_t at) {
@@ -65,7 +65,7 @@ class TurnedReads {
       find_functions(stmt->value, *found, functions);
     }
     const bool is_chain = chain > 1;
-    for (const ValuePtr& value : is_chain && !functions.empty() ? functions : found->reads)
+    for (const ValuePtr& value : is_chain && !functions.empty() ? functions : found->turned)
       note(value, *found, at, is_chain);
   }
 
@@ -79,7 +79,12 @@ class TurnedReads {
              other.along == read.along;
     });
     if (known != reads_.end() && is_written(*value, known->nests.front(), at)) return;
-    if (known == reads_.end()) known = reads_.insert(known, std::move(read));
+    if (known == reads_.end()) {
+      // Before its parts, which are then replaced where they stand alone.
+      known = std::ranges::find_if(
+          reads_, [of = depth(*value)](const Read& other) { return depth(*other.value) < of; });
+      known = reads_.insert(known, std::move(read));
+    }
     if (known->nests.empty() || known->nests.back() != at) known->nests.push_back(at);
     known->feeds_chain = known->feeds_chain || is_chain;
   }
@@ -127,7 +132,7 @@ class TurnedReads {
 
   /// The nest that stores the elements turned, or the functions where their operands lie.
   [[nodiscard]] StmtPtr turn(Read& read) {
-    const bool turns = read.is_element();
+    const bool turns = read.is_cheap();
     const Dims dims = turns ? Dims{read.across, read.along} : Dims{read.along, read.across};
     read.turned =
         in_.add_scratch(turns ? "turned" : "functions of columns", read.value->dtype, dims);
@@ -148,7 +153,7 @@ class TurnedReads {
     if (!found) return nest;
     const Affine across = affine_var(found->across->var), along = affine_var(found->along->var);
     const std::vector<Affine> place =
-        read.is_element() ? std::vector{across, along} : std::vector{along, across};
+        read.is_cheap() ? std::vector{across, along} : std::vector{along, across};
     Block body;
     for (const StmtPtr& stmt : found->loops.back()->body) {
       const auto scratch = [&](ValuePtr v) {

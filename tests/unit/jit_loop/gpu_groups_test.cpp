@@ -201,9 +201,10 @@ TEST(GpuGroupsTest, ProductsAreTiles) {
 // J9: what groups share in all nests of a kernel fits their memory
 TEST(GpuGroupsTest, KernelsAreCutWhereGroupsHaveNoMoreMemory) {
   const Index i, j;
-  const Tensor x("x", f64, {63, 63}), z("z", f64, {63, 63}), y("y", f64, {63, 63});
+  const Tensor x("x", f64, {63, 63}), z("z", f64, {63, 63}), y("y", f64, {63, 63}),
+      w("w", f64, {63, 63});
   Program program("turned");
-  program << (y(i, j) = x(j, i) * z(j, i));
+  program << (y(i, j) = x(j, i) * w(i, j) + z(j, i));
   const Lowered made = schedule(optimize(lower(program)), gpu);
   std::int64_t all = 0;
   for (const StmtPtr& nest : made.loop.body) all += group_needs(nest).shared_bytes;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 
 #include "unit/jit_loop/scheduled.hpp"
 
@@ -33,6 +34,33 @@ TEST(TurnedReadsTest, NestsShareThem) {
   EXPECT_EQ(turned_arrays(two), 1);
   one << (s.z(s.i, s.k) = s.x(s.k, s.i) - s.y(s.i, s.k));
   EXPECT_EQ(turned_arrays(one), 0);
+}
+
+// J9: what is computed from elements across alone is turned, in place of each of them
+TEST(TurnedReadsTest, ValuesAreTurnedOnce) {
+  const Square s;
+  Program sums_of("sums"), apart("apart"), chain("chain");
+  const auto blocks = [](const Program& program) {
+    expect_unchanged(program);
+    const Lowered made = schedule(optimize(lower(program)), with_isa(native_target(), Isa::avx512));
+    std::set<LocalId> found;
+    walk(made.loop.body, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::assign && stmt.subscripts.size() == 2) found.insert(stmt.local);
+    });
+    return found.size();
+  };
+  const auto of_one = [&] {
+    Program one("one");
+    one << (s.z(s.i, s.k) = s.x(s.k, s.i) * 2);
+    return blocks(one);
+  }();
+  sums_of << (s.z(s.i, s.k) = s.x(s.k, s.i) - 0.5 * s.y(s.k, s.i));
+  EXPECT_EQ(blocks(sums_of), of_one);
+  apart << (s.z(s.i, s.k) = s.x(s.k, s.i) * s.z(s.i, s.k) - s.y(s.k, s.i));
+  EXPECT_EQ(blocks(apart), 2 * of_one);
+  chain << (s.z(s.i, s.k) = tanh(exp((s.x(s.k, s.i) - s.y(s.k, s.i)) * s.z(s.i, s.k))));
+  expect_unchanged(chain);
+  EXPECT_EQ(turned_arrays(chain), 1);
 }
 
 // J9: a chain of functions runs as elementwise code: where its operands lie, if they all lie
