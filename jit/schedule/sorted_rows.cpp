@@ -57,17 +57,18 @@ class SortedRows {
       if (stmt.kind == StmtKind::store) stored.insert(stmt.buffer);
       works = works && stmt.kind != StmtKind::assign;
     });
-    const auto reads = [&](const Stmt& of, const auto& buffers) {
+    const auto reads = [&](const Block& statements, const auto& buffers) {
       bool found = false;
-      walk_values(of.body, [&](const Value& v) {
+      walk_values(statements, [&](const Value& v) {
         found = found || (v.kind == ValueKind::load && buffers.contains(v.buffer));
       });
       return found;
     };
-    works = works && !stored.contains(buffer_) && !reads(assign_, stored) && !reads(*nest, stored);
+    works = works && !stored.contains(buffer_) && !reads(assign_.body, stored) &&
+            !reads({nest}, stored);
     for (const StmtPtr& stmt : kernel.body) {
       const bool is_own = stmt.get() == &assign_ || stmt.get() == &sort_ || stmt == nest;
-      works = works && (is_own || !reads(*stmt, std::set{buffer_}));
+      works = works && (is_own || !reads({stmt}, std::set{buffer_}));
     }
     if (works) after_ = nest;
     return works;

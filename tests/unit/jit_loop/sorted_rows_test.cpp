@@ -90,13 +90,15 @@ TEST(SortedRowsTest, RowsAreSideBySide) {
 // J9: what reads the sorted rows alone, element by element, reads them where they are turned back
 TEST(SortedRowsTest, ReadersReadTurnedRows) {
   const Tensor x("x", u32, {19, 13}), y("y", u32, {19, 13}), z("z", u32, {19, 13}),
-      all("all", u32, {19});
-  const Index i, k;
-  Program alone("alone"), twice("twice"), shifted("shifted");
+      all("all", u32, {19}), first("first", u32, {1});
+  const Index i, k, one(1);
+  Program alone("alone"), twice("twice"), shifted("shifted"), single("single");
   alone << sorted(y(i, k) = x(i, k) + 1) << (z(i, k) = y(i, k) * 2 + x(i, k));
   twice << sorted(y(i, k) = x(i, k) + 1) << (z(i, k) = y(i, k) * 2) << (all(i) = sum(y(i, k)));
   const Index p(12);
   shifted << sorted(y(i, k) = x(i, k) + 1) << (z(i, p) = y(i, p + 1) * 2);
+  single << sorted(y(i, k) = x(i, k) + 1) << (z(i, k) = y(i, k) * 2)
+         << (first(one) = y(one + 1, one));
   const auto has_rows = [](const Program& program) {
     expect_unchanged(program);
     const Lowered made = schedule(optimize(lower(program)), tiny_target(Isa::avx2));
@@ -107,6 +109,7 @@ TEST(SortedRowsTest, ReadersReadTurnedRows) {
   EXPECT_FALSE(has_rows(alone));
   EXPECT_TRUE(has_rows(twice));
   EXPECT_TRUE(has_rows(shifted));
+  EXPECT_TRUE(has_rows(single)) << "an element is read outside of loops";
 }
 
 }  // namespace
