@@ -2,6 +2,10 @@
 #include "jit/schedule/elementwise.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "jit/loop/rewrite.hpp"
 #include "jit/schedule/lanes.hpp"
@@ -35,6 +39,48 @@ std::int64_t vectors_at_once(const Block& body) {
                                   unrolled_vectors);
 }
 
+/// The statements, where a stored element that a later statement loads goes to that statement by a
+/// local: stages of functions keep their order of loads and stores (stages.cpp).
+Block with_stored_locals(Scheduling& in, const Block& body) {
+  using Place = std::pair<BufferId, std::vector<Affine>>;
+  const auto is_loaded = [&](const Place& place, std::size_t from) {
+    bool found = false;
+    walk_values(
+        {body.begin() + static_cast<std::ptrdiff_t>(from), body.end()}, [&](const Value& v) {
+          found = found || (v.kind == ValueKind::load && Place{v.buffer, v.subscripts} == place);
+        });
+    return found;
+  };
+  std::map<Place, LocalId> stored;
+  Block made;
+  for (std::size_t k = 0; k < body.size(); ++k) {
+    const StmtPtr& stmt = body[k];
+    if (!stmt->value) {
+      made.push_back(stmt);
+      continue;
+    }
+    const StmtPtr now = with_value(*stmt, rebuild(stmt->value, [&](ValuePtr v) {
+      if (v->kind != ValueKind::load) return v;
+      const auto known = stored.find({v->buffer, v->subscripts});
+      return known == stored.end() ? v : make_local(known->second, v->dtype);
+    }));
+    const Place place{now->buffer, now->subscripts};
+    if (now->kind != StmtKind::store) {
+      made.push_back(now);
+      continue;
+    }
+    std::erase_if(stored, [&](const auto& other) { return other.first.first == now->buffer; });
+    if (size_of(now->value->dtype) < 4 || !is_loaded(place, k + 1)) {
+      made.push_back(now);
+      continue;
+    }
+    const LocalId local = stored[place] = in.fresh.local();
+    made.push_back(make_declare(local, now->value));
+    made.push_back(with_value(*now, make_local(local, now->value->dtype)));
+  }
+  return stored.empty() ? body : made;
+}
+
 }  // namespace
 
 bool is_elementwise(const Scheduling& in, const StmtPtr& nest) {
@@ -55,10 +101,10 @@ std::optional<Block> schedule_elementwise(Scheduling& in, const StmtPtr& nest) {
   const std::int64_t extent = nest->to - nest->from;
   // f16 also uses lanes for less than a vector: compilers take long over scalar conversions.
   if (width < 2 || extent < (uses_half(nest->body) ? 2 : width)) return std::nullopt;
+  const Block body = with_stored_locals(in, nest->body);
   const auto lanes = [&](std::int64_t count, const Affine& from) {
     const VarId l = in.fresh.var();
-    return make_loop(l, 0, count,
-                     copy_at(in, nest->body, nest->var, affine_add(from, affine_var(l))),
+    return make_loop(l, 0, count, copy_at(in, body, nest->var, affine_add(from, affine_var(l))),
                      LoopMark::lanes);
   };
   // An element may depend on an element that is a vector or more before it.

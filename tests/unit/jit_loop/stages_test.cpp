@@ -52,6 +52,18 @@ TEST(StagesTest, ChainsAreTakenApart) {
   EXPECT_EQ(links(beside), Links(2, 2));
 }
 
+// J9: what is stored on the way is read from there by nothing in the loop
+TEST(StagesTest, StoredElementsAreTakenApart) {
+  const Tensor x("x", f32, {count}), y("y", f32, {count}), z("z", f32, {count}),
+      t("t", f32, {count});
+  t.set_mode(MemoryMode::never_virtual);
+  const Index i;
+  Program stored("stored");
+  stored << (t(i) = tanh(exp(x(i)))) << (y(i) = t(i) + x(i))
+         << (z(i) = t(count - 1 - Subscript(i)));
+  EXPECT_EQ(links(stored), Links(1, 2));
+}
+
 // J9: what several links read is computed once, and cheap values again
 TEST(StagesTest, ValuesOfSeveralLinksAreComputedOnce) {
   const Tensor x("x", f32, {count}), y("y", f32, {count});
