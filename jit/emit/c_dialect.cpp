@@ -227,6 +227,12 @@ void CDialect::stream_lanes(DType type, const Place& to, const Made& value) {
   line("{}_stream({}, {});", vectors_.use(type), to, c_bare(value));
 }
 
+CDialect::Made CDialect::permute(DType, const Made& first, const Made& second,
+                                 const std::vector<std::int64_t>& indices) {
+  return fmt::format("__builtin_shufflevector({}, {}, {})", first, second,
+                     fmt::join(indices, ", "));
+}
+
 void CDialect::declare_lanes(const std::string& name, DType type, const Made& value) {
   line("{} {} = {};", vectors_.value_type(type, word_), name, value);
 }

@@ -166,6 +166,9 @@ class CDialect {
   }
   /// A store that bypasses the caches; whole vectors only.
   void stream_lanes(DType type, const Place& to, const Made& value);
+  /// Lanes of two vectors: a lane's index counts the lanes of the first, and then of the second.
+  [[nodiscard]] static Made permute(DType type, const Made& first, const Made& second,
+                                    const std::vector<std::int64_t>& indices);
   void declare_lanes(const std::string& name, DType type, const Made& value);
   void assign_lanes(const std::string& name, const Made& value) { line("{} = {};", name, value); }
   /// The value of the vector variable with this name.

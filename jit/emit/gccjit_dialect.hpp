@@ -146,6 +146,9 @@ class GccjitDialect {
     return widened(DType::f16, narrowed(value), lane_constraint(DType::f32, target_));
   }
   void stream_lanes(DType type, Place to, Made value);
+  /// Lanes of two vectors, with AVX-512. See CDialect::permute().
+  [[nodiscard]] Made permute(DType type, Made first, Made second,
+                             const std::vector<std::int64_t>& indices);
   void declare_lanes(const std::string& name, DType type, Made value) {
     lanes_[name] = variable(value_type(type), name, value);
   }

@@ -77,6 +77,22 @@ void GccjitDialect::turn(LocalId local, const ArrayType& block, std::int64_t fir
     columns_[{local, first + k}] = values[columns + static_cast<std::size_t>(k)];
 }
 
+gcc_jit_rvalue* GccjitDialect::permute(DType type, gcc_jit_rvalue* first, gcc_jit_rvalue* second,
+                                       const std::vector<std::int64_t>& indices) {
+  const DType index = size_of(type) == 8 ? DType::i64 : DType::i32;
+  std::vector<Scalar> lanes;
+  for (const std::int64_t lane : indices) lanes.push_back(Scalar::of_int(index, lane));
+  gcc_jit_type* vector = vector_type(type).vector;
+  gcc_jit_lvalue* made = variable(vector, "permuted", first);
+  gcc_jit_lvalue* other = variable(vector, "other", second);
+  gcc_jit_lvalue* from = variable(vector_type(index).vector, "from", constant_lanes(index, lanes));
+  gcc_jit_extended_asm* spelt = instruction(fmt::format("vpermt2p{} %2, %1, %0", letter(type)));
+  gcc_jit_extended_asm_add_output_operand(spelt, nullptr, "+v", made);
+  gcc_jit_extended_asm_add_input_operand(spelt, nullptr, "v", read(from));
+  gcc_jit_extended_asm_add_input_operand(spelt, nullptr, "v", read(other));
+  return read(made);
+}
+
 gcc_jit_lvalue* GccjitDialect::in_memory(DType t, gcc_jit_lvalue* first) {
   return gcc_jit_rvalue_dereference(in_.cast(gcc_jit_lvalue_get_address(first, nullptr),
                                              gcc_jit_type_get_pointer(vector_type(t).in_memory)),

@@ -108,18 +108,81 @@ class LaneWalk {
     const Made made = value(*stmt.value, part);
     if (stmt.kind == StmtKind::declare) {
       to_.declare_lanes(place(stmt.local, {}, part), in_lanes(type), made);
+    } else if (stmt.kind == StmtKind::store && row_of(stmt.buffer, stmt.subscripts)) {
+      store_column(stmt, *row_of(stmt.buffer, stmt.subscripts), made, part);
     } else if (stmt.kind == StmtKind::store) {
-      const Place at = in_buffer(stmt.buffer, stmt.subscripts, part);
-      if (stmt.stream && streams_ && part.whole && is_lane_type(type)) {
-        to_.stream_lanes(type, at, made);
-      } else {
-        to_.store_lanes(type, at, made, of(part, stmt.buffer));
-      }
+      store(stmt, in_buffer(stmt.buffer, stmt.subscripts, part), made, of(part, stmt.buffer));
     } else if (stmt.subscripts.empty() || plan_.in_registers.contains(stmt.local)) {
       to_.assign_lanes(place(stmt.local, stmt.subscripts, part), made);
       if (plan_.turned.contains(stmt.local)) forget();
     } else {
       to_.store_lanes(type, in_array(stmt.local, stmt.subscripts, part), made, part);
+    }
+  }
+
+  void store(const Stmt& stmt, const Place& at, const Made& made, const LanePart& part) {
+    const DType type = stmt.value->dtype;
+    if (stmt.stream && streams_ && part.whole && is_lane_type(type)) {
+      to_.stream_lanes(type, at, made);
+    } else {
+      to_.store_lanes(type, at, made, part);
+    }
+  }
+
+  [[nodiscard]] std::optional<RowAccess> row_of(BufferId buffer,
+                                                const std::vector<Affine>& at) const {
+    return row_access(loop_.buffers[buffer].type, at, lanes_->var, target_);
+  }
+  /// The place of a vector of these lanes' rows.
+  [[nodiscard]] Place in_rows(BufferId buffer, const RowAccess& access, std::int64_t vector,
+                              const LanePart& part) {
+    Affine at = access.row;
+    at.constant += access.columns * (lanes_->from + part.first) + vector * width_;
+    return to_.in_buffer(buffer, at);
+  }
+  /// One of vectors, element by element: of each lane the vector and the lane there.
+  [[nodiscard]] Made permuted(DType type, const std::vector<Made>& vectors,
+                              const std::vector<std::pair<std::int64_t, std::int64_t>>& from) {
+    Made made = vectors[0];
+    for (std::int64_t k = 1; k < std::ssize(vectors); ++k) {
+      std::vector<std::int64_t> indices;
+      for (std::int64_t lane = 0; lane < width_; ++lane) {
+        const auto& [vector, place] = from[static_cast<std::size_t>(lane)];
+        const std::int64_t kept = k == 1 ? place : lane;
+        indices.push_back(vector == k ? width_ + place : kept);
+      }
+      made = to_.permute(type, made, vectors[static_cast<std::size_t>(k)], indices);
+    }
+    return made;
+  }
+  [[nodiscard]] Made load_column(const Value& v, const RowAccess& access, const LanePart& part) {
+    std::vector<Made> rows;
+    std::vector<std::pair<std::int64_t, std::int64_t>> from;
+    for (std::int64_t k = 0; k < access.columns; ++k)
+      rows.push_back(to_.load_lanes(v.dtype, in_rows(v.buffer, access, k, part), part));
+    for (std::int64_t lane = 0; lane < width_; ++lane) {
+      const std::int64_t at = access.columns * lane + access.column;
+      from.emplace_back(at / width_, at % width_);
+    }
+    return permuted(v.dtype, rows, from);
+  }
+  /// Keeps the column; the last one stores the rows.
+  void store_column(const Stmt& stmt, const RowAccess& access, const Made& column,
+                    const LanePart& part) {
+    const DType type = stmt.value->dtype;
+    if (access.column == 0) columns_.clear();
+    // Variables: the first store may write what the other columns are computed from.
+    const std::string name = fmt::format("column{}", columns_made_++);
+    to_.declare_lanes(name, type, column);
+    columns_.push_back(to_.lanes(name));
+    if (access.column + 1 < access.columns) return;
+    for (std::int64_t k = 0; k < access.columns; ++k) {
+      std::vector<std::pair<std::int64_t, std::int64_t>> from;
+      for (std::int64_t lane = 0; lane < width_; ++lane) {
+        const std::int64_t at = k * width_ + lane;
+        from.emplace_back(at % access.columns, at / access.columns);
+      }
+      store(stmt, in_rows(stmt.buffer, access, k, part), permuted(type, columns_, from), part);
     }
   }
 
@@ -211,6 +274,9 @@ class LaneWalk {
     for (const auto& [known, made] : shared_) {
       if (equal(*known, v)) return made;
     }
+    if (v.kind == ValueKind::load) {
+      if (const auto access = row_of(v.buffer, v.subscripts)) return load_column(v, *access, part);
+    }
     if (v.kind == ValueKind::load)
       return to_.load_lanes(v.dtype, in_buffer(v.buffer, v.subscripts, part), of(part, v.buffer));
     if (v.kind == ValueKind::local) {
@@ -243,7 +309,9 @@ class LaneWalk {
   const Stmt* lanes_ = nullptr;
   std::int64_t width_ = 0;
   std::set<LocalId> own_;
-  std::set<BufferId> changed_;                     // loaded and stored
+  std::set<BufferId> changed_;  // loaded and stored
+  std::vector<Made> columns_;   // of rows that are being stored
+  int columns_made_ = 0;
   std::vector<std::pair<ValuePtr, Made>> shared_;  // values that are equal in all lanes
 };
 

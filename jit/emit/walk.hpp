@@ -37,6 +37,7 @@ class Walk {
       : kernel_(kernel),
         loop_(*kernel.loop),
         nested_sums_(nested_sums(loop_.body)),
+        ranges_(ranges_of_scratch(loop_)),
         hidden_(loop_.body),
         stops_(stop_checks(loop_)),
         trace_(trace),
@@ -269,7 +270,8 @@ class Walk {
         return to_.apply(op_function(op, type), {a, b});
       };
       Made found = to_.named("found", type, value(*stmt.value));
-      const PositionBounds bounds = position_bounds(stmt);
+      const PositionBounds bounds =
+          stays_inside(stmt, ranges_) ? PositionBounds{} : position_bounds(stmt);
       std::optional<Made> inside;
       if (stmt.nearest) {
         const bool is_signed = type == DType::i32 || type == DType::i64;
@@ -431,6 +433,7 @@ class Walk {
   const KernelSource& kernel_;
   const Loop& loop_;
   const std::set<LocalId> nested_sums_;
+  const std::map<BufferId, ElementRange> ranges_;  // see stays_inside()
   const HiddenTerms hidden_;
   const StopChecks stops_;
   const bool trace_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 
 #include "jit/loop/loop.hpp"
@@ -18,5 +19,15 @@ struct PositionBounds {
 };
 /// The bounds of a StmtKind::at with a non-empty range.
 [[nodiscard]] PositionBounds position_bounds(const Stmt& at);
+
+/// The lowest and the highest value of a buffer's elements.
+struct ElementRange {
+  std::int64_t lowest = 0, highest = 0;
+};
+/// The ranges of scratch of which every element is stored as min(max(x, lowest), highest) of
+/// constants of its type, i32 or i64.
+[[nodiscard]] std::map<BufferId, ElementRange> ranges_of_scratch(const Loop& loop);
+/// True if the position's value is an element of such scratch, and its range needs no check.
+[[nodiscard]] bool stays_inside(const Stmt& at, const std::map<BufferId, ElementRange>& ranges);
 
 }  // namespace heddle::jit

@@ -9,7 +9,8 @@
 //                                    a constant, gives positions and is computed from indices,
 //                                    or takes less to recompute than to store and load; and its
 //                                    sums keep their schedule at the readers (taken_sums.hpp), and
-//                                    scatters compute no costly element in scalar code;
+//                                    scatters compute no costly element in scalar code, nor
+//                                    several of them the same from several elements;
 //                                    else local; on_device where asked
 //
 // A user's request refines the mode by the table of jit/describe/tensor.hpp; an incompatible
@@ -192,11 +193,25 @@ class Inference {
     return cost && is_cheaper_than_loads(id, *cost);
   }
 
-  /// True if a scatter would compute the element in scalar code, as the scatter's rows are too
-  /// short for vectors, and the element is costly.
+  /// True if scatters would compute the element in scalar code, as their rows are too short for
+  /// vectors, and the element is costly; or several scatters would compute it from several
+  /// elements.
   bool is_scalar_in_scatters(BufferId id, const Inlinable& inlinable) const {
+    const std::int64_t cost = element_cost(id, inlinable).value_or(0);
+    if (cost >= costly) return any_scatter_reads(id);
+    return cost > 0 && loads_of(*inlinable.definition) > 1 && scatters_of(id).size() > 1;
+  }
+
+  static std::int64_t loads_of(const Definition& definition) {
+    std::int64_t loads = 0;
+    for (const DefinitionPart& part : definition.parts)
+      walk_values(part.body, [&](const Value& v) { loads += v.kind == ValueKind::load ? 1 : 0; });
+    return loads;
+  }
+
+  /// True if the statement reads the buffer in short rows at computed positions.
+  bool is_scatter_of(KernelUses::Position at, BufferId id) const {
     constexpr std::int64_t vector_min = 16;
-    if (element_cost(id, inlinable).value_or(0) < costly) return false;
     bool found = false;
     const auto look = [&](const auto& self, const Block& body, bool is_scatter) -> void {
       for (const StmtPtr& stmt : body) {
@@ -210,8 +225,41 @@ class Inference {
         self(self, stmt->body, at_position || (is_scatter && !is_wide));
       }
     };
-    for (const auto& [at, loads] : uses_.readers(id)) look(look, Block{uses_[at]}, false);
+    look(look, Block{uses_[at]}, false);
     return found;
+  }
+
+  bool any_scatter_reads(BufferId id) const {
+    return std::ranges::any_of(uses_.readers(id),
+                               [&](const auto& reader) { return is_scatter_of(reader.first, id); });
+  }
+
+  /// The scatters that read the buffer, or what is computed from its elements alone.
+  std::set<KernelUses::Position> scatters_of(BufferId id) const {
+    std::set<KernelUses::Position> found;
+    std::set<BufferId> known{id};
+    for (std::vector<BufferId> left{id}; !left.empty();) {
+      const BufferId each = left.back();
+      left.pop_back();
+      for (const auto& [at, loads] : uses_.readers(each)) {
+        if (is_scatter_of(at, each)) {
+          found.insert(at);
+        } else if (const auto made = made_from_alone(at); made && known.insert(*made).second) {
+          left.push_back(*made);
+        }
+      }
+    }
+    return found;
+  }
+
+  /// The buffer whose elements the statement computes from one element each.
+  std::optional<BufferId> made_from_alone(KernelUses::Position at) const {
+    StmtPtr stmt = uses_[at];
+    while (stmt->kind == StmtKind::loop && stmt->body.size() == 1) stmt = StmtPtr(stmt->body[0]);
+    if (stmt->kind != StmtKind::store) return std::nullopt;
+    std::int64_t loads = 0;
+    walk(*stmt->value, [&](const Value& v) { loads += v.kind == ValueKind::load ? 1 : 0; });
+    return loads == 1 ? std::optional(stmt->buffer) : std::nullopt;
   }
 
   /// True if recomputing an element of that cost at each read is faster than storing and loading

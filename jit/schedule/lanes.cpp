@@ -17,6 +17,30 @@ bool runs_as_vectors(const Scheduling& in, const StmtPtr& lanes) {
   return plan_lanes(in.lowered.loop.buffers, alone, in.target).vectors.contains(lanes->var);
 }
 
+Block with_subtractions(const Block& body) {
+  const auto subtracted = [](ValuePtr v) {
+    if (v->kind != ValueKind::op || v->op != Op::add || !is_floating(v->dtype)) return v;
+    const auto is_negative = [](const Value& each) {
+      return each.kind == ValueKind::op && each.op == Op::neg;
+    };
+    if (is_negative(*v->args[1])) return make_op(Op::sub, {v->args[0], v->args[1]->args[0]});
+    if (is_negative(*v->args[0])) return make_op(Op::sub, {v->args[1], v->args[0]->args[0]});
+    return v;
+  };
+  const auto change = [&](const StmtPtr& stmt, bool lanes, const auto& self) -> StmtPtr {
+    Block inner;
+    const bool within = lanes || stmt->mark == LoopMark::lanes;
+    for (const StmtPtr& each : stmt->body) inner.push_back(self(each, within, self));
+    const StmtPtr made = inner == stmt->body ? stmt : with_body(*stmt, std::move(inner));
+    if (!lanes || !made->value) return made;
+    const ValuePtr value = rebuild(made->value, subtracted);
+    return value == made->value ? made : with_value(*made, value);
+  };
+  Block made;
+  for (const StmtPtr& stmt : body) made.push_back(change(stmt, false, change));
+  return made;
+}
+
 Block copy_at(Scheduling& in, const Block& body, VarId var, const Affine& at) {
   Substitution by;
   by.vars[var] = at;

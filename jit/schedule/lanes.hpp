@@ -17,6 +17,9 @@ inline constexpr std::int64_t sums_max = 8;
 /// True if the loop may run as lanes, and would be vector code as a whole.
 [[nodiscard]] bool runs_as_vectors(const Scheduling& in, const StmtPtr& lanes);
 
+/// The statements, where vectors subtract y in place of adding -y, which takes an operation more.
+[[nodiscard]] Block with_subtractions(const Block& body);
+
 /// The body with `var` replaced by `at`, and its own locals renamed.
 [[nodiscard]] Block copy_at(Scheduling& in, const Block& body, VarId var, const Affine& at);
 

@@ -18,13 +18,16 @@
 #include "jit/schedule/gpu_groups.hpp"
 #include "jit/schedule/hoist.hpp"
 #include "jit/schedule/joined_axes.hpp"
+#include "jit/schedule/lanes.hpp"
 #include "jit/schedule/narrowed_indices.hpp"
 #include "jit/schedule/one_hot_sums.hpp"
 #include "jit/schedule/parallel.hpp"
+#include "jit/schedule/positions_ahead.hpp"
 #include "jit/schedule/prefetch.hpp"
 #include "jit/schedule/recurrences.hpp"
 #include "jit/schedule/row_reduction.hpp"
 #include "jit/schedule/rows_at_positions.hpp"
+#include "jit/schedule/rows_in_blocks.hpp"
 #include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/settled_positions.hpp"
 #include "jit/schedule/short_rows.hpp"
@@ -37,6 +40,7 @@
 #include "jit/schedule/transposes_apart.hpp"
 #include "jit/schedule/turned_inputs.hpp"
 #include "jit/schedule/turned_reads.hpp"
+#include "jit/schedule/unrolled_rows.hpp"
 #include "jit/schedule/widened_loads.hpp"
 #include "jit/vector/lane_prims.hpp"
 #include "jit/vector/lanes.hpp"
@@ -65,6 +69,7 @@ struct ScheduleClass {
 /// In the order of their attempts.
 constexpr ScheduleClass classes[] = {{ScheduleStep::contraction, schedule_contraction},
                                      {ScheduleStep::reduction, schedule_column_reduction},
+                                     {ScheduleStep::elementwise, schedule_unrolled_rows},
                                      {ScheduleStep::reduction, schedule_short_rows},
                                      {ScheduleStep::transpose, schedule_transpose},
                                      {ScheduleStep::elementwise, schedule_rows_at_positions},
@@ -178,15 +183,17 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
     lowered.loop.body = with_rows_of_recurrences(in.fresh, lowered.loop.body, stays_alone);
     lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone,
                                    [&](const StmtPtr& nest) { return is_elementwise(in, nest); });
+    lowered.loop.body = with_rows_in_blocks(in, lowered.loop.body, stays_alone);
   }
   shrink_scratch(lowered);
   const bool hoists = steps.take(ScheduleStep::hoist);
   if (hoists) store_shared_values(in);
   Block after = scheduled(in, steps, lowered.loop.body, true);
   if (hoists) after = share_loads(in.fresh, share_values(in.fresh, hoist_values(in.fresh, after)));
+  if (steps.take(ScheduleStep::elementwise)) after = with_positions_ahead(in, after);
   if (steps.take(ScheduleStep::prefetch)) after = fetch_rows_ahead(in, after);
   if (steps.take(ScheduleStep::reduction)) after = with_sums_in_blocks(in, after);
-  lowered.loop.body = renumbered(after);
+  lowered.loop.body = renumbered(with_subtractions(after));
   if (steps.take(ScheduleStep::parallel))
     lowered.loop.body = mark_parallel(lowered.loop, target.profile.part_bytes);
   const auto lanes = std::make_shared<const LanePlan>(plan_lanes(lowered.loop, target));

@@ -21,6 +21,26 @@ void Scheduling::drop_scratch(std::size_t from) {
   lowered.tensors.erase(lowered.tensors.begin() + kept, lowered.tensors.end());
 }
 
+std::vector<std::int64_t> accesses_of_buffers(const Block& body, std::size_t buffers) {
+  std::vector<std::int64_t> counts(buffers);
+  walk(body, [&](const Stmt& stmt) {
+    const bool touches = stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero ||
+                         stmt.kind == StmtKind::prefetch;
+    if (touches) ++counts[stmt.buffer];
+    if (!stmt.value) return;
+    walk(*stmt.value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) ++counts[v.buffer];
+    });
+  });
+  return counts;
+}
+
+const std::vector<std::int64_t>& Scheduling::all_accesses() {
+  if (counted_accesses.empty())
+    counted_accesses = accesses_of_buffers(lowered.loop.body, lowered.loop.buffers.size());
+  return counted_accesses;
+}
+
 BufferId Scheduling::add_scratch(const char* label, DType type, Dims dims) {
   Tensor tensor(label, type, std::move(dims));
   lowered.loop.buffers.push_back({Role::scratch, tensor.type()});

@@ -39,11 +39,15 @@ struct Scheduling {
   /// Remaining bytes of local blocks for nests scheduled from here on, within a nest of the top
   /// level: the blocks share a stack.
   std::int64_t block_bytes_left = block_bytes_max;
-  /// By buffer of the fused kernel: how often its statements access it; empty: not counted yet.
-  std::vector<std::int64_t> accesses{};
+  /// By buffer of the fused kernel: how often its statements access it.
+  const std::vector<std::int64_t>& all_accesses();
+  std::vector<std::int64_t> counted_accesses{};  ///< empty: not counted yet
   /// The scheduled statement is at the top level, so its loops may run in parts.
   bool is_top = false;
 };
+
+/// By buffer: how often the statements access it, zeroing and prefetching included.
+[[nodiscard]] std::vector<std::int64_t> accesses_of_buffers(const Block& body, std::size_t buffers);
 
 inline void append(Block& to, const Block& more) { to.insert(to.end(), more.begin(), more.end()); }
 

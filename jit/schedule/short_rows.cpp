@@ -34,27 +34,10 @@ void accesses(const Stmt& stmt, const Visit& visit) {
   if (stmt.kind == StmtKind::store) visit(stmt.buffer, stmt.value->dtype, stmt.subscripts, true);
 }
 
-/// By buffer: how often the statements access it, zeroing and prefetching included.
-std::vector<std::int64_t> accesses_of_buffers(const Block& body, std::size_t buffers) {
-  std::vector<std::int64_t> counts(buffers);
-  walk(body, [&](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::zero || stmt.kind == StmtKind::prefetch) ++counts[stmt.buffer];
-    accesses(stmt, [&](BufferId b, DType, const std::vector<Affine>&, bool) { ++counts[b]; });
-  });
-  return counts;
-}
-
 /// True if compilers themselves find the vectors: few elements, of plain arithmetic.
 bool is_plain(const Stmt& along) {
   constexpr std::int64_t elements_max = 8;
-  bool plain = along.to <= elements_max;
-  walk_values(along.body, [&](const Value& v) {
-    const auto is = [&](auto... ops) { return ((v.op == ops) || ...); };
-    plain = plain && v.kind != ValueKind::cast &&
-            (v.kind != ValueKind::op ||
-             is(Op::add, Op::sub, Op::mul, Op::div, Op::neg, Op::sqrt, Op::fma));
-  });
-  return plain;
+  return along.to <= elements_max && has_plain_arithmetic(along.body);
 }
 
 /// A nest over rows: straight-line code, and loops of straight-line code along the row.
@@ -152,8 +135,6 @@ class ShortRows {
   /// Finds what rows touch; false where rows may depend on each other, or lanes cannot read them.
   [[nodiscard]] bool find_rows() {
     std::set<BufferId> stored;
-    if (in_.accesses.empty())
-      in_.accesses = accesses_of_buffers(in_.lowered.loop.body, in_.lowered.loop.buffers.size());
     accesses_ = accesses_of_buffers(nest_.body, in_.lowered.loop.buffers.size());
     walk(nest_.body, [&](const Stmt& stmt) {
       if (stmt.kind == StmtKind::store) stored.insert(stmt.buffer);
@@ -205,7 +186,7 @@ class ShortRows {
   [[nodiscard]] bool is_row_of_scratch(BufferId buffer) const {
     const Loop& kernel = in_.lowered.loop;
     bool in_row = kernel.buffers[buffer].role == Role::scratch &&
-                  in_.accesses.at(buffer) == accesses_.at(buffer);
+                  in_.all_accesses().at(buffer) == accesses_.at(buffer);
     walk(nest_.body, [&](const Stmt& stmt) {
       accesses(stmt, [&](BufferId b, DType, const std::vector<Affine>& at, bool) {
         in_row = in_row && (b != buffer || std::ranges::none_of(at, [&](const Affine& each) {

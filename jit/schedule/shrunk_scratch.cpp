@@ -37,37 +37,14 @@ std::vector<std::vector<std::size_t>> users_of(const Loop& loop) {
   return users;
 }
 
-/// For each buffer, the axis that shrinks to a single element.
-using ShrunkAxes = std::map<BufferId, std::size_t>;
-
-StmtPtr at_first(const StmtPtr& stmt, const ShrunkAxes& axes) {
-  Stmt copy = *stmt;
-  if (copy.kind == StmtKind::store) {
-    if (const auto at = axes.find(copy.buffer); at != axes.end())
-      copy.subscripts[at->second] = Affine();
-  }
-  if (copy.value) {
-    copy.value = rebuild(copy.value, [&](ValuePtr v) {
-      const auto axis = v->kind == ValueKind::load ? axes.find(v->buffer) : axes.end();
-      if (axis == axes.end()) return v;
-      std::vector<Affine> at = v->subscripts;
-      at[axis->second] = Affine();
-      return make_load(v->buffer, v->dtype, std::move(at));
-    });
-  }
-  for (StmtPtr& inner : copy.body) inner = at_first(inner, axes);
-  return std::make_shared<const Stmt>(std::move(copy));
-}
-
 /// Leaves one element of the axis; false where that would be the buffer's only element, which would
 /// keep iterations of an innermost loop from running side by side.
 bool shrink(Lowered& lowered, BufferId buffer, std::size_t axis) {
-  BufferDecl& decl = lowered.loop.buffers[buffer];
+  const BufferDecl& decl = lowered.loop.buffers[buffer];
   Dims dims = decl.type.dims;
   dims[axis] = 1;
   if (ArrayType{decl.type.dtype, dims}.num_elements() == 1) return false;
-  decl.type.dims = dims;
-  lowered.tensors[buffer] = Tensor(lowered.tensors[buffer].label(), decl.type.dtype, dims);
+  set_extent(lowered, buffer, axis, 1);
   return true;
 }
 
@@ -182,6 +159,34 @@ class RunningRows {
 
 }  // namespace
 
+StmtPtr with_axes_at(const StmtPtr& stmt, const ShrunkAxes& axes, const Affine& place) {
+  Stmt copy = *stmt;
+  if (copy.kind == StmtKind::store) {
+    if (const auto at = axes.find(copy.buffer); at != axes.end())
+      copy.subscripts[at->second] = place;
+  }
+  if (copy.value) {
+    copy.value = rebuild(copy.value, [&](ValuePtr v) {
+      const auto axis = v->kind == ValueKind::load ? axes.find(v->buffer) : axes.end();
+      if (axis == axes.end()) return v;
+      std::vector<Affine> at = v->subscripts;
+      at[axis->second] = place;
+      return make_load(v->buffer, v->dtype, std::move(at));
+    });
+  }
+  for (StmtPtr& inner : copy.body) inner = with_axes_at(inner, axes, place);
+  return std::make_shared<const Stmt>(std::move(copy));
+}
+
+void set_extent(Lowered& lowered, BufferId buffer, std::size_t axis, std::int64_t extent) {
+  BufferDecl& decl = lowered.loop.buffers[buffer];
+  Dims dims = decl.type.dims;
+  dims[axis] = extent;
+  decl.type.dims = dims;
+  lowered.tensors[buffer] =
+      Tensor(lowered.tensors[buffer].label(), decl.type.dtype, std::move(dims));
+}
+
 void shrink_scratch(Lowered& lowered) {
   Block& body = lowered.loop.body;
   const std::vector<std::vector<std::size_t>> users = users_of(lowered.loop);
@@ -199,7 +204,7 @@ void shrink_scratch(Lowered& lowered) {
     if (!axis || !shrink(lowered, buffer, *axis)) continue;
     for (const std::size_t k : of) shrunk[k][buffer] = *axis;
   }
-  for (const auto& [k, axes] : shrunk) body[k] = at_first(body[k], axes);
+  for (const auto& [k, axes] : shrunk) body[k] = with_axes_at(body[k], axes, Affine());
 }
 
 }  // namespace heddle::jit

@@ -116,7 +116,9 @@ class Planner {
     const std::optional<DType> of = lane_type(loop.body);
     if (!of || !is_lane_type(*of)) return false;
     if (uses_half(loop.body) && !has_half(target_)) return false;
-    for (const StmtPtr& stmt : loop.body) {
+    std::size_t rows_end = 0;  // of stores of rows
+    for (std::size_t k = 0; k < loop.body.size(); ++k) {
+      const StmtPtr& stmt = loop.body[k];
       if (!stmt->value) continue;
       // The assigned value may be a sum: f16 sums keep the order of plain loops.
       if (rounds_in_place(*stmt)) return false;
@@ -124,8 +126,14 @@ class Planner {
       const bool is_mask = type == DType::bool_ && is_scalar(*stmt);
       if (!is_mask && (!is_lane_type(type) || size_of(type) != size_of(*of))) return false;
       if (!kind_of(*stmt->value, loop, size_of(*of), own).is_vector) return false;
-      if (stmt->kind == StmtKind::store && !moves_by_one(stmt->buffer, stmt->subscripts, loop.var))
-        return false;
+      if (stmt->kind == StmtKind::store && k >= rows_end &&
+          !moves_by_one(stmt->buffer, stmt->subscripts, loop.var)) {
+        const std::size_t rows = has_whole_vectors(loop, *of)
+                                     ? stores_of_rows(buffers_, loop.body, k, loop.var, target_)
+                                     : 0;
+        if (rows == 0) return false;
+        rows_end = k + rows;
+      }
       if (stmt->kind == StmtKind::assign && !stmt->subscripts.empty() &&
           !block_moves_by_one(stmt->local, stmt->subscripts, loop.var))
         return false;
@@ -172,7 +180,10 @@ class Planner {
     }
     if (is_uniform(v, lane, own)) return {true, is_lane || v.dtype == DType::bool_};
     if (v.kind == ValueKind::load)
-      return {false, is_lane && moves_by_one(v.buffer, v.subscripts, lane)};
+      return {false,
+              is_lane && (moves_by_one(v.buffer, v.subscripts, lane) ||
+                          (has_whole_vectors(loop, v.dtype) &&
+                           row_access(buffers_[v.buffer].type, v.subscripts, lane, target_)))};
     if (v.kind != ValueKind::local) return {};
     if (v.subscripts.empty())
       return {false, is_lane || v.dtype == DType::bool_ || v.dtype == DType::f16};
@@ -184,6 +195,9 @@ class Planner {
     return has_half(target_) && bytes == 4 && moves_by_one(load.buffer, load.subscripts, lane);
   }
 
+  bool has_whole_vectors(const Stmt& loop, DType type) const {
+    return (loop.to - loop.from) % target_.lanes(type) == 0;
+  }
   bool moves_by_one(BufferId buffer, const std::vector<Affine>& at, VarId lane) const {
     return split_lane(flatten(buffers_[buffer].type, at), lane).second == 1;
   }
@@ -277,6 +291,42 @@ bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_lo
     uniform = uniform && !moves;
   });
   return uniform;
+}
+
+std::optional<RowAccess> row_access(const ArrayType& type, const std::vector<Affine>& at,
+                                    VarId lane, const Target& target) {
+  constexpr std::int64_t columns_max = 4;
+  if (!has_mask_registers(target) || at.size() < 2 || at.size() != type.dims.size() ||
+      !is_lane_type(type.dtype) || !at.back().terms.empty())
+    return std::nullopt;
+  const std::int64_t columns = type.dims.back(), column = at.back().constant;
+  if (columns < 2 || columns > columns_max || column < 0 || column >= columns) return std::nullopt;
+  auto [row, step] = split_lane(flatten(type, at), lane);
+  if (step != columns) return std::nullopt;
+  row.constant -= column;
+  return RowAccess{columns, column, std::move(row)};
+}
+
+std::size_t stores_of_rows(const std::vector<BufferDecl>& buffers, const Block& body, std::size_t k,
+                           VarId lane, const Target& target) {
+  const BufferId buffer = body[k]->buffer;
+  const auto access_of = [&](const Stmt& stmt) -> std::optional<RowAccess> {
+    if (stmt.kind != StmtKind::store || stmt.buffer != buffer) return std::nullopt;
+    bool reads = false;
+    walk(*stmt.value, [&](const Value& v) {
+      reads = reads || (v.kind == ValueKind::load && v.buffer == buffer);
+    });
+    return reads ? std::nullopt : row_access(buffers[buffer].type, stmt.subscripts, lane, target);
+  };
+  const std::optional<RowAccess> first = access_of(*body[k]);
+  const auto columns = first ? static_cast<std::size_t>(first->columns) : 0;
+  if (columns == 0 || k + columns > body.size()) return 0;
+  for (std::size_t column = 0; column < columns; ++column) {
+    const std::optional<RowAccess> each = access_of(*body[k + column]);
+    if (!each || each->column != static_cast<std::int64_t>(column) || each->row != first->row)
+      return 0;
+  }
+  return columns;
 }
 
 std::vector<LanePart> lane_parts(std::int64_t extent, std::int64_t width) {

@@ -69,6 +69,21 @@ struct LanePart {
 /// The parts of `extent` lanes in vectors of `width`; only the last part may be partial.
 [[nodiscard]] std::vector<LanePart> lane_parts(std::int64_t extent, std::int64_t width);
 
+/// An access to one column of rows of a few elements, a row for each lane, as x[i, 1] of points
+/// f32[N, 3]. With AVX-512, whole vectors of rows are loaded and stored, and permuted.
+struct RowAccess {
+  std::int64_t columns = 0, column = 0;
+  Affine row;  ///< the first lane's row begins there, in elements of the array
+};
+/// The access, if the lanes move along rows of two to four elements, from the lane `lane` = 0 on.
+[[nodiscard]] std::optional<RowAccess> row_access(const ArrayType& type,
+                                                  const std::vector<Affine>& at, VarId lane,
+                                                  const Target& target);
+/// The number of statements, from `k` on, that store a row of each lane, column by column, and do
+/// not read its array; 0 where they do anything else.
+[[nodiscard]] std::size_t stores_of_rows(const std::vector<BufferDecl>& buffers, const Block& body,
+                                         std::size_t k, VarId lane, const Target& target);
+
 /// The type of the first lanes value in a vector loop's statements; all other values have its size,
 /// or are bool. None: all values are bools.
 [[nodiscard]] std::optional<DType> lane_type(const Block& body);

@@ -85,4 +85,15 @@ bool has_costly(const Value& value) {
   return found;
 }
 
+bool has_plain_arithmetic(const Block& body) {
+  bool plain = true;
+  walk_values(body, [&](const Value& v) {
+    const auto is = [&](auto... ops) { return ((v.op == ops) || ...); };
+    plain = plain && v.kind != ValueKind::cast &&
+            (v.kind != ValueKind::op ||
+             is(Op::add, Op::sub, Op::mul, Op::div, Op::neg, Op::sqrt, Op::fma));
+  });
+  return plain;
+}
+
 }  // namespace heddle::jit

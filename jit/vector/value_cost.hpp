@@ -16,4 +16,8 @@ inline constexpr int costly = 16;
 /// True if an operation of the value is costly.
 [[nodiscard]] bool has_costly(const Value& value);
 
+/// True if the statements have sums, products, quotients and roots alone, of which compilers make
+/// vectors across short rows by themselves.
+[[nodiscard]] bool has_plain_arithmetic(const Block& body);
+
 }  // namespace heddle::jit

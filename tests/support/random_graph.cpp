@@ -32,6 +32,7 @@ DType GraphGenerator::dtype() {
 Dims GraphGenerator::dims() {
   Dims dims;
   if (one_of(5)) {  // rows and axes shorter and longer than vectors, and enough of them for these
+    if (one_of(4)) return {130 + below(300), 2 + below(3)};  // points
     if (one_of(4)) dims.push_back(1 + below(3));
     dims.push_back(16 + below(40));
     if (one_of(8)) dims.push_back(1);

@@ -17,6 +17,7 @@
 #include "jit/schedule/schedule.hpp"
 #include "jit/system/inside.hpp"
 #include "support/graph_interpreter.hpp"
+#include "support/loop_interpreter.hpp"
 #include "support/random_contraction.hpp"
 #include "support/random_graph.hpp"
 #include "support/random_program.hpp"
@@ -106,6 +107,31 @@ TEST(RandomGraphTest, ScopesDecideNothing) {
     if (print(found).find("# layers/") != std::string::npos) ++comments;
   }
   EXPECT_GT(comments, 0u);
+}
+
+// B3: schedules keep every bit, but for the order of sums
+TEST(RandomGraphTest, SchedulesGiveWhatLoopsGive) {
+  const std::uint64_t first = test::from_environment("HEDDLE_TEST_SEED", 1);
+  const Target target = with_isa(native_target(), Isa::avx512);
+  for (std::uint64_t seed = first; seed < first + test::seeds(300); ++seed) {
+    const Graph graph = random_graph(seed, 2 + static_cast<int>(seed % 20));
+    const Lowered plain = optimize(lower(graph.program().program));
+    constexpr ScheduleStep of_sums[] = {ScheduleStep::contraction, ScheduleStep::reduction};
+    const Lowered made = schedule(plain, target, of_sums);
+    std::vector<HostArray> wanted, found;
+    for (std::size_t k = 0; k < made.loop.buffers.size(); ++k) {
+      found.push_back(random_array(made.loop.buffers[k].type, seed + k));
+      if (k < plain.loop.buffers.size())
+        wanted.push_back(random_array(plain.loop.buffers[k].type, seed + k));
+    }
+    interpret(plain.loop, wanted);
+    interpret(made.loop, found);
+    for (std::size_t k = 0; k < wanted.size(); ++k) {
+      if (plain.loop.buffers[k].role == Role::scratch) continue;
+      ASSERT_TRUE(same_elements(wanted[k], found[k])) << "seed " << seed << "\n"
+                                                      << graph.to_string() << print(made.loop);
+    }
+  }
 }
 
 // F3: what random graphs are cited for, they make: each kind of node and each operation of it

@@ -62,6 +62,74 @@ TEST_P(SchedulesTest, RowsAtPositionsAreAsInterpreted) {
   }
 }
 
+/// Rows of points in which each element depends on the others, and on rows at positions; and
+/// columns of points.
+Program rows_of_points(std::uint64_t seed) {
+  const std::int64_t columns = static_cast<std::int64_t>(seed) + 2, points = 530;
+  const Tensor k("k", i64, {points});
+  const Index point, axis;
+  Program program("points");
+  for (const DType type : {f32, i32, f64}) {
+    const Tensor table("table", type, {7, columns}), x("x", type, {points, columns}),
+        sums("sums", type, {points}), y("y", type, {points, columns}), z("z", type, {points});
+    program << (x(point, axis) += table(at(k(point)), axis) - y(point, axis))
+            << (sums(point) += x(point, axis) * x(point, axis))
+            << (y(point, axis) = x(point, axis) * sums(point) + y(point, axis))
+            << (z(point) = x(point, 1) - x(point, 0) * sums(point));
+  }
+  return program;
+}
+
+// J3, J9, B3: whole rows that are permuted keep every bit, and so do positions kept in range before
+TEST_P(SchedulesTest, RowsOfPointsAreAsInterpreted) {
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (isa > native_target().isa) continue;
+    expect_as_interpreted(scheduled_unit(rows_of_points, isa, 3), make_for(isa), isa);
+  }
+}
+
+/// Lengths of differences of so many points that they run block by block.
+CompileUnit blocks_of_points(Isa isa) {
+  constexpr std::int64_t edges = 16 * 256 + 9;
+  const Tensor k("k", i64, {edges}), x("x", f32, {7, 3}), d("d", f32, {edges, 3}),
+      squares("squares", f32, {edges});
+  const Index edge, axis;
+  Program program("blocks");
+  program << (d(edge, axis) = x(at(k(edge)), axis) - x(at(k(edge) + 1), axis))
+          << (squares(edge) += d(edge, axis) * d(edge, axis));
+  const Lowered made = schedule(optimize(lower(program)), tiny_target(isa));
+  return {"blocks", {{"blocks", made.verified, {}, {}}}};
+}
+
+// J3, J9, B3: blocks of rows, and the rest of the rows, keep every bit
+TEST_P(SchedulesTest, BlocksOfRowsAreAsInterpreted) {
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (isa <= native_target().isa)
+      expect_as_interpreted(blocks_of_points(isa), make_for(isa), isa);
+  }
+}
+
+// J9: all columns of rows are computed before the rows are stored, maybe where others were read
+TEST_P(SchedulesTest, RowsMayBeStoredWhereTheyAreRead) {
+  if (native_target().isa < Isa::avx512) GTEST_SKIP() << "rows are not permuted";
+  const Tensor x("x", f32, {64, 2}), y("y", f32, {64, 2});
+  const Index row;
+  Program program("rows");
+  program << (y(row, 0) = x(row, 0) * 2) << (y(row, 1) = x(row, 1) + 1);
+  const Lowered made = schedule(optimize(lower(program)), tiny_target(Isa::avx512));
+  EXPECT_EQ(made.lanes->vectors.size(), 1u) << print(made.loop);
+  const auto module =
+      loaded(*make_for(Isa::avx512)->compile({"rows", {{"rows", made.verified, {}, {}}}}));
+  const HostArray both = HostArray::range({f32, {128}});
+  const heddle_kernel_buffer buffers[] = {{both.data(), both.num_bytes()},
+                                          {both.data(), both.num_bytes()}};
+  call_kernel(module->host_function(0), buffers);
+  for (std::size_t k = 0; k < 128; ++k) {
+    const auto before = static_cast<float>(k);
+    ASSERT_EQ(both.values<float>()[k], k % 2 == 0 ? 2 * before : before + 1) << k;
+  }
+}
+
 // J9: three elements that are changed have no masks, for whose stores the next row would wait
 TEST(RowsAtPositionsTextTest, ChangedRowsHaveNoMasks) {
   const std::string text = emit_c(

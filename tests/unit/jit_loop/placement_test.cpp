@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <set>
 
 #include "heddle/host_array.hpp"
@@ -59,6 +60,24 @@ TEST_F(PlacementTest, InputsStayInMemory) {
   EXPECT_EQ(placed(program, fixed), on_device);
   EXPECT_EQ(placed(program, stored), on_device);
   EXPECT_EQ(placed(program, near), on_device);
+}
+
+// J4: what several scatters would compute from several elements, they read
+TEST_F(PlacementTest, ProductsOfScattersAreStored) {
+  constexpr std::int64_t edges = 5000;
+  const Tensor t("t", f32, {edges}), d("d", f32, {edges, 3}), from("from", i64, {edges}),
+      to("to", i64, {edges}), sums("sums", f32, {90, 3}), more("more", f32, {90, 3}),
+      pull("pull", f32, {edges, 3}), back("back", f32, {edges, 3});
+  const Index edge, axis;
+  const auto scattered = [&](const Expr& value) {
+    Program scatters("scatters");
+    scatters << (pull(edge, axis) = value) << (sums(at(from(edge)), axis) += pull(edge, axis))
+             << (back(edge, axis) = -pull(edge, axis));
+    scatters << (more(at(to(edge)), axis) += back(edge, axis));
+    return placed(scatters, pull);
+  };
+  EXPECT_EQ(scattered(t(edge) * d(edge, axis)), local);
+  EXPECT_EQ(scattered(2 * d(edge, axis)), virtual_);
 }
 
 // J4: what is read before it is written lives between runs

@@ -1,0 +1,15 @@
+// Rows of two to four elements, as of points f32[N, 3], of which each is worked on as a whole: its
+// length, its sum, a value for all its elements. Pure; any thread.
+#pragma once
+
+#include "jit/schedule/scheduling.hpp"
+
+namespace heddle::jit {
+
+/// Unrolls the loops along the rows, and gives each lane of a vector a row of its own: vectors of
+/// rows are permuted in registers (see row_access()). Every element keeps its bits. Returns nothing
+/// where the statements have no such vector form, and where all of them go along the rows: then the
+/// array is one axis of elements.
+[[nodiscard]] std::optional<Block> schedule_unrolled_rows(Scheduling& in, const StmtPtr& nest);
+
+}  // namespace heddle::jit
