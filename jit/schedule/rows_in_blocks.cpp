@@ -10,7 +10,6 @@
 #include "jit/loop/rewrite.hpp"
 #include "jit/schedule/footprint.hpp"
 #include "jit/schedule/shrunk_scratch.hpp"
-#include "jit/schedule/tiles.hpp"
 
 namespace heddle::jit {
 namespace {

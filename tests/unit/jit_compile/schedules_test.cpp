@@ -144,6 +144,20 @@ TEST(RowsAtPositionsTextTest, ChangedRowsHaveNoMasks) {
   EXPECT_NE(text.find("v16f32_load_part(t"), std::string::npos) << "rows that are only read";
 }
 
+// J9, J13: positions that vectors kept in their range are taken as they are
+TEST(PositionsTextTest, PositionsAheadAreNotCheckedAgain) {
+  const auto text = [](std::int64_t rows) {
+    const Tensor k("k", i64, {rows}), x("x", f32, {7}), y("y", f32, {rows});
+    const Index row;
+    Program program("taken");
+    program << (y(row) = x(at(k(row))));
+    const Lowered made = schedule(optimize(lower(program)), tiny_target(Isa::avx512));
+    return emit_c({"taken", {{"taken", made.verified, {}, {}}}}, tiny_target(Isa::avx512));
+  };
+  EXPECT_EQ(text(512).find("least_zero"), std::string::npos) << text(512);
+  EXPECT_NE(text(20).find("least_zero"), std::string::npos) << text(20);
+}
+
 // J9: where there are no instructions to spell out, kernels are C with vector extensions alone
 TEST(PortableTest, IsForOtherProcessors) {
   const auto clang = second_compiler();

@@ -56,6 +56,18 @@ TEST(RowsAtPositionsTest, RowsAreChangedWithoutMasks) {
   EXPECT_EQ(lanes_of(sums(3, f64), 3), 0) << "no register has 24 bytes";
 }
 
+// J9: lanes subtract what they would negate and add
+TEST(RowsAtPositionsTest, NegativeTermsAreSubtracted) {
+  const Tensor sums("sums", f32, {40, 3}), to("to", i64, {100}), terms("terms", f32, {100, 3});
+  Program program("forces");
+  program << (sums(at(to(edge)), axis) += -terms(edge, axis));
+  expect_unchanged(program);
+  const Lowered made = schedule(optimize(lower(program)), with_isa(native_target(), Isa::avx512));
+  const std::string text = print(made.loop);
+  EXPECT_NE(text.find("sub.f32"), std::string::npos) << text;
+  EXPECT_EQ(text.find("neg.f32"), std::string::npos) << text;
+}
+
 // J9: elements that lie across, or depend on each other, stay
 TEST(RowsAtPositionsTest, OthersStay) {
   const Tensor points("points", f32, {3, 40}), k("k", i64, {100}), out("out", f32, {100, 3}),
