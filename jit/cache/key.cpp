@@ -7,7 +7,10 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <system_error>
+#include <utility>
 
 #include "heddle/status.hpp"
 #include "scheduler/threads/never_destroyed.hpp"
@@ -57,13 +60,62 @@ std::string without_comments(std::string_view text, std::string_view mark) {
   return bare;
 }
 
+namespace {
+
+/// A file as the last look found it. Whatever gives the path another file changes one of these.
+struct SeenFile {
+  dev_t device;
+  ino_t inode;
+  off_t bytes;
+  std::int64_t written_s, written_ns, changed_s, changed_ns;
+
+  explicit SeenFile(const struct stat& info)
+      : device(info.st_dev),
+        inode(info.st_ino),
+        bytes(info.st_size),
+        written_s(info.st_mtim.tv_sec),
+        written_ns(info.st_mtim.tv_nsec),
+        changed_s(info.st_ctim.tv_sec),
+        changed_ns(info.st_ctim.tv_nsec) {}
+  friend bool operator==(const SeenFile&, const SeenFile&) = default;
+};
+
+/// The stamps of files that were looked at. Following the links of a path takes a system call for
+/// each of its parts.
+struct KnownStamps {
+  struct Known {
+    SeenFile file;
+    std::string stamp;
+  };
+  std::mutex mutex;
+  std::map<std::string, Known> by_path;  // guarded by mutex
+};
+
+}  // namespace
+
 std::string file_stamp(const std::filesystem::path& path) {
+  constexpr std::size_t known_max = 64;
+  static sched::NeverDestroyed<KnownStamps> all;
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0) return path.string() + " missing";
+  const SeenFile seen(info);
+  KnownStamps& known = *all;
+  // A child of a process whose other thread held the mutex does without.
+  const std::unique_lock lock(known.mutex, std::try_to_lock);
+  if (lock) {
+    const auto at = known.by_path.find(path.native());
+    if (at != known.by_path.end() && at->second.file == seen) return at->second.stamp;
+  }
   std::error_code error;
   const std::filesystem::path file = std::filesystem::canonical(path, error);
-  struct stat info{};
-  if (error || stat(file.c_str(), &info) != 0) return path.string() + " missing";
-  return fmt::format("{} {} {}.{:09}", file.string(), info.st_size, info.st_mtim.tv_sec,
-                     info.st_mtim.tv_nsec);
+  if (error) return path.string() + " missing";
+  std::string stamp =
+      fmt::format("{} {} {}.{:09}", file.string(), seen.bytes, seen.written_s, seen.written_ns);
+  if (lock) {
+    if (known.by_path.size() >= known_max) known.by_path.clear();
+    known.by_path.insert_or_assign(path.native(), KnownStamps::Known{seen, stamp});
+  }
+  return stamp;
 }
 
 namespace {

@@ -190,7 +190,7 @@ class Inference {
     if (is_scalar_in_scatters(id, inlinable)) return false;
     if (is_read_once || (is_index(*inlinable.definition) && gives_positions(id))) return true;
     const std::optional<std::int64_t> cost = element_cost(id, inlinable);
-    return cost && is_cheaper_than_loads(id, *cost);
+    return cost && is_cheaper_than_loads(id, static_cast<double>(*cost));
   }
 
   /// True if scatters would compute the element in scalar code, as their rows are too short for
@@ -264,12 +264,17 @@ class Inference {
 
   /// True if recomputing an element of that cost at each read is faster than storing and loading
   /// it.
-  bool is_cheaper_than_loads(BufferId id, std::int64_t cost) const {
+  bool is_cheaper_than_loads(BufferId id, double cost) const {
     // Measured: an access beyond the first-level cache takes as long as two operations.
     constexpr std::int64_t near_bytes = 16 << 10;
     const double access = *lowered_.loop.buffers[id].type.num_bytes() > near_bytes ? 2 : 1;
-    const auto each = static_cast<double>(cost);
-    return visits(id) * each < each + access * (1 + visits(id));
+    return visits(id) * cost < cost + access * (1 + visits(id));
+  }
+
+  static double elements(const Box& box) {
+    double count = 1;
+    for (const Interval& axis : box) count *= static_cast<double>(axis.highest - axis.lowest + 1);
+    return count;
   }
 
   /// is_cheap() for a buffer without a definition. Where no pieces can be read, a buffer that is
@@ -282,15 +287,18 @@ class Inference {
       if (!read_in_pieces(uses_[at], id, *pieces, unused)) return is_read_once;
     }
     Definition all;
-    std::int64_t cost = 0;
+    std::optional<double> cost = 0;  // of all elements
     for (const Piece& piece : pieces->pieces) {
       all.parts.push_back(piece.part);
       Definition alone;
       alone.parts.push_back(piece.part);
-      cost = std::max(cost, element_cost(id, {std::move(alone), {}}).value_or(unknown_cost));
+      const std::optional<std::int64_t> each = element_cost(id, {std::move(alone), {}});
+      cost = cost && each ? std::optional(*cost + static_cast<double>(*each) * elements(piece.box))
+                          : std::nullopt;
     }
     if (!taken_sums_.fit(id, all)) return false;
-    return is_read_once || (cost < unknown_cost && is_cheaper_than_loads(id, cost));
+    const auto stored = static_cast<double>(*lowered_.loop.buffers[id].type.num_elements());
+    return is_read_once || (cost && is_cheaper_than_loads(id, *cost / stored));
   }
 
   /// True if an element is computed from indices and constants alone.

@@ -11,6 +11,7 @@
 #include "jit/schedule/lanes.hpp"
 #include "jit/schedule/row_reduction.hpp"
 #include "jit/schedule/scheduling.hpp"
+#include "jit/schedule/stages.hpp"
 #include "jit/schedule/tiles.hpp"
 #include "jit/vector/lanes.hpp"
 
@@ -162,7 +163,7 @@ class ColumnSums {
           stmt = make_assign(sums_, stmt->value, {column});
       }
       Block step = first(piece, segment.size, segment.offset);
-      step.push_back(make_loop(l, 0, segment.size, std::move(here), LoopMark::lanes));
+      append(step, in_stages(in_, make_loop(l, 0, segment.size, std::move(here), LoopMark::lanes)));
       to.push_back(make_loop(piece, 0, segment.count, std::move(step)));
     }
   }
@@ -279,21 +280,23 @@ std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& ne
         if (stmt->kind == StmtKind::assign && stmt->local == r->declare->local)
           stmt = make_assign(sums, stmt->value, {affine_var(l)});
       }
-      return make_loop(l, 0, segment.size, std::move(here), LoopMark::lanes);
+      return in_stages(in, make_loop(l, 0, segment.size, std::move(here), LoopMark::lanes));
     };
-    StmtPtr step = over({r->loops.back()->body[0]});
+    Block step = over({r->loops.back()->body[0]});
     for (std::size_t k = r->loops.size(); k-- > 0;) {
       const VarId var = in.fresh.var();
       Substitution rename;
       rename.vars[r->loops[k]->var] = affine_var(var);
       const Stmt& each = *r->loops[k];
-      Block inside{substitute(step, rename)};
-      step = each.kind == StmtKind::at
-                 ? make_at(var, each.from, each.to, each.value, each.nearest, std::move(inside))
-                 : make_loop(var, 0, each.to, std::move(inside));
+      for (StmtPtr& stmt : step) stmt = substitute(stmt, rename);
+      step = {each.kind == StmtKind::at
+                  ? make_at(var, each.from, each.to, each.value, each.nearest, std::move(step))
+                  : make_loop(var, 0, each.to, std::move(step))};
     }
-    Block tile{make_declare(sums, make_constant(*neutral(r->op, type)), {segment.size}),
-               over({make_assign(r->declare->local, r->declare->value)}), step, over(after)};
+    Block tile{make_declare(sums, make_constant(*neutral(r->op, type)), {segment.size})};
+    append(tile, over({make_assign(r->declare->local, r->declare->value)}));
+    append(tile, step);
+    append(tile, over(after));
     if (segment.count > 1) {
       result.push_back(make_loop(outer, 0, segment.count, std::move(tile)));
     } else {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "jit/loop/rewrite.hpp"
+#include "jit/schedule/stages.hpp"
 #include "jit/schedule/words.hpp"
 
 namespace heddle::jit {
@@ -233,8 +234,9 @@ Block TileBuilder::sum_terms(const TermBlock& terms, const std::vector<Sums>& su
     const Scalar zero = Scalar::of_float(plan_.words.type, 0);
     step.push_back(make_declare(b_row, make_constant(zero), {each.count}));
     const ValuePtr b = factor_b(terms, where, lane, term, place);
-    step.push_back(
-        make_loop(l, 0, each.count, {make_assign(b_row, b, {affine_var(l)})}, LoopMark::lanes));
+    append(step,
+           in_stages(in_, make_loop(l, 0, each.count, {make_assign(b_row, b, {affine_var(l)})},
+                                    LoopMark::lanes)));
   }
   prefetch_factors(step, terms, row, lane, term);
   step.push_back(over_tile(row, lane, sums, [&](Where here, const auto& sum_at, const Sums& each) {

@@ -117,6 +117,7 @@ bool goes_with(const Stmt& loop, const Stmt& terms, const Stmt& sum) {
 
 Block with_costly_terms_apart(Scheduling& in, const Block& body,
                               const std::function<bool(const StmtPtr&)>& stays_alone) {
+  if (!declares_local(body)) return body;
   Block made;
   for (std::size_t k = 0; k < body.size(); ++k) {
     std::optional<Block> apart;

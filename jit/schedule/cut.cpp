@@ -356,6 +356,7 @@ std::size_t nodes_of(const Loop& loop) { return Nodes().of(loop.body); }
 std::vector<KernelPart> cut_kernels(const Loop& loop, std::size_t nodes_max, ScratchOf scratch) {
   if (nodes_max == uncut) return {whole(loop, scratch)};
   const std::vector<Joined> groups = groups_of(loop);
+  if (groups.size() < 2) return {whole(loop, scratch)};
   const std::vector<bool> cut = cuts_around_alike(loop, groups);
   const std::set<BufferId> own = own_scratch(loop);
   const std::set<BufferId> apart = scratch == ScratchOf::each_part ? own : std::set<BufferId>();

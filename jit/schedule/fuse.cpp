@@ -8,6 +8,7 @@
 
 #include "jit/loop/rewrite.hpp"
 #include "jit/schedule/footprint.hpp"
+#include "jit/schedule/scheduling.hpp"
 #include "jit/vector/lanes.hpp"
 #include "jit/vector/value_cost.hpp"
 
@@ -271,6 +272,7 @@ StmtPtr joined(const Group& group, const LoopQuestion& fixed, const LoopQuestion
 
 Block fuse_loops(const Block& body, const LoopQuestion& fixed,
                  const LoopQuestion& becomes_vectors) {
+  if (past_comments(body, past_comments(body, 0) + 1) >= body.size()) return body;
   constexpr std::ptrdiff_t passed_max = 8;  // groups that a loop passes to join another
   std::vector<Group> groups;
   Block comments;  // after the last group

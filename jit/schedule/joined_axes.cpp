@@ -19,28 +19,40 @@
 namespace heddle::jit {
 namespace {
 
-/// By buffer: the places of the nests that access it.
-using Users = std::vector<std::set<std::size_t>>;
+/// The nests that access a buffer; looked for when first asked.
+class Users {
+ public:
+  explicit Users(const Loop& kernel) : kernel_(kernel) {}
 
-Users users_of_buffers(const Loop& kernel) {
-  Users users(kernel.buffers.size());
-  for (std::size_t k = 0; k < kernel.body.size(); ++k) {
-    walk(Block{kernel.body[k]}, [&](const Stmt& stmt) {
-      if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero ||
-          stmt.kind == StmtKind::prefetch)
-        users[stmt.buffer].insert(k);
-      if (!stmt.value) return;
-      walk(*stmt.value, [&](const Value& v) {
-        if (v.kind == ValueKind::load) users[v.buffer].insert(k);
-      });
-    });
+  /// The places of the nests.
+  [[nodiscard]] const std::set<std::size_t>& of(BufferId buffer) {
+    if (users_.empty()) find();
+    return users_[buffer];
   }
-  return users;
-}
+
+ private:
+  void find() {
+    users_.resize(kernel_.buffers.size());
+    for (std::size_t k = 0; k < kernel_.body.size(); ++k) {
+      walk(Block{kernel_.body[k]}, [&](const Stmt& stmt) {
+        if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero ||
+            stmt.kind == StmtKind::prefetch)
+          users_[stmt.buffer].insert(k);
+        if (!stmt.value) return;
+        walk(*stmt.value, [&](const Value& v) {
+          if (v.kind == ValueKind::load) users_[v.buffer].insert(k);
+        });
+      });
+    }
+  }
+
+  const Loop& kernel_;
+  std::vector<std::set<std::size_t>> users_;  ///< by buffer
+};
 
 class ShortAxes {
  public:
-  ShortAxes(Scheduling& in, const Users& users, std::size_t at) : in_(in), users_(users), at_(at) {}
+  ShortAxes(Scheduling& in, Users& users, std::size_t at) : in_(in), users_(users), at_(at) {}
 
   void join() {
     if (!find_loops() || !find_buffers()) return;
@@ -58,7 +70,7 @@ class ShortAxes {
     Block& body = in_.lowered.loop.body;
     std::set<std::size_t> others;
     for (const auto& [buffer, axes] : axes_)
-      others.insert(users_[buffer].begin(), users_[buffer].end());
+      others.insert(users_.of(buffer).begin(), users_.of(buffer).end());
     for (const std::size_t k : others) body[k] = k == at_ ? nest : elsewhere(body[k], before);
     for (const auto& [buffer, axes] : axes_) {
       if (in_.lowered.loop.buffers[buffer].role != Role::scratch) continue;
@@ -168,7 +180,7 @@ class ShortAxes {
   /// True if no other nest accesses the buffer, except at computed positions.
   [[nodiscard]] bool others_allow(BufferId buffer) const {
     const Block& body = in_.lowered.loop.body;
-    for (const std::size_t k : users_[buffer]) {
+    for (const std::size_t k : users_.of(buffer)) {
       if (k == at_) continue;
       bool touches = false, has_positions = false, other = false;
       walk(Block{body[k]}, [&](const Stmt& stmt) {
@@ -252,7 +264,7 @@ class ShortAxes {
   }
 
   Scheduling& in_;
-  const Users& users_;
+  Users& users_;
   const std::size_t at_;
   std::vector<StmtPtr> loops_;
   std::map<BufferId, std::optional<Axes>> accesses_;
@@ -262,7 +274,7 @@ class ShortAxes {
 }  // namespace
 
 void join_short_axes(Scheduling& in) {
-  const Users users = users_of_buffers(in.lowered.loop);
+  Users users(in.lowered.loop);
   for (std::size_t k = 0; k < in.lowered.loop.body.size(); ++k) ShortAxes(in, users, k).join();
 }
 

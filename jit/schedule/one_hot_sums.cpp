@@ -532,6 +532,7 @@ class Rewriter {
 }  // namespace
 
 bool add_at_places(Scheduling& in) {
+  if (!declares_local(in.lowered.loop.body)) return false;
   std::optional<Block> body = Rewriter(in).run();
   if (body) in.lowered.loop.body = std::move(*body);
   return body.has_value();

@@ -192,6 +192,10 @@ class RowsAhead {
 }  // namespace
 
 Block fetch_rows_ahead(Scheduling& in, const Block& body) {
+  const bool is_small = std::ranges::none_of(in.lowered.loop.buffers, [&](const BufferDecl& each) {
+    return each.type.num_bytes().value_or(0) > in.target.l2_bytes;
+  });
+  if (is_small) return body;
   const Loop now{in.lowered.loop.buffers, in.lowered.loop.statics, body};
   return RowsAhead(now, in.target, in.fresh).run();
 }

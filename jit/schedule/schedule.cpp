@@ -40,6 +40,7 @@
 #include "jit/schedule/transposes_apart.hpp"
 #include "jit/schedule/turned_inputs.hpp"
 #include "jit/schedule/turned_reads.hpp"
+#include "jit/schedule/turned_scratch.hpp"
 #include "jit/schedule/unrolled_rows.hpp"
 #include "jit/schedule/widened_loads.hpp"
 #include "jit/vector/lane_prims.hpp"
@@ -166,6 +167,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   if (steps.take(ScheduleStep::transpose)) {
     lowered.loop.body = with_sorted_rows_side_by_side(in, lowered.loop.body);
     lowered.loop.body = with_transposes_apart(in, lowered.loop.body);
+    lowered.loop.body = with_turned_scratch(in, lowered.loop.body);
     lowered.loop.body = with_turned_inputs(in, lowered.loop.body);
     lowered.loop.body = with_turned_reads(in, lowered.loop.body);
   }

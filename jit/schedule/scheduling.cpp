@@ -56,6 +56,12 @@ bool is_straight(const Block& body) {
   });
 }
 
+bool declares_local(const Block& body) {
+  return std::ranges::any_of(body, [](const StmtPtr& stmt) {
+    return stmt->kind == StmtKind::declare || declares_local(stmt->body);
+  });
+}
+
 std::size_t past_comments(const Block& body, std::size_t k) {
   while (k < body.size() && body[k]->kind == StmtKind::comment) ++k;
   return k;

@@ -55,8 +55,13 @@ inline void append(Block& to, const Block& more) { to.insert(to.end(), more.begi
 [[nodiscard]] Block renumbered(const Block& body);
 /// A copy of the statements with fresh variables and locals, and the substitution `by` applied.
 [[nodiscard]] Block with_own_names(Fresh& fresh, const Block& body, Substitution by);
+[[nodiscard]] inline bool is_serial_loop(const StmtPtr& stmt) {
+  return stmt->kind == StmtKind::loop && stmt->mark == LoopMark::serial;
+}
 /// True if the block has only declarations of scalars, assignments, stores and comments.
 [[nodiscard]] bool is_straight(const Block& body);
+/// True if some statement declares a local, as sums do.
+[[nodiscard]] bool declares_local(const Block& body);
 /// Comments name the scopes of statements and decide no schedule. The position of the first
 /// statement from `k` on that is no comment; past the end: there is none.
 [[nodiscard]] std::size_t past_comments(const Block& body, std::size_t k);

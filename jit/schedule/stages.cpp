@@ -20,32 +20,33 @@ constexpr std::size_t blocks_max = 12;
 
 bool may_be_in_block(DType type) { return type != DType::bool_ && size_of(type) >= 4; }
 
-/// Straight-line code whose statements declare locals and store.
+/// Straight-line code whose statements declare locals, and store elements of buffers and blocks.
 class Stages {
  public:
   Stages(Scheduling& in, const StmtPtr& lanes) : in_(in), lanes_(lanes) {}
 
   /// False where the code has a single stage, or must keep its order: stores come last.
   [[nodiscard]] bool find() {
-    std::set<BufferId> stored;
+    std::set<Place> stored;
     for (const StmtPtr& stmt : lanes_->body) {
       if (stmt->kind == StmtKind::comment) continue;
-      if (stmt->kind != StmtKind::declare && stmt->kind != StmtKind::store) return false;
-      std::set<BufferId> read;
-      bool has_block = false;
+      if (stmt->kind != StmtKind::declare && !stores(*stmt)) return false;
+      std::set<Place> read;
       walk(*stmt->value, [&](const Value& v) {
-        has_block = has_block || (v.kind == ValueKind::local && !v.subscripts.empty());
-        if (v.kind == ValueKind::load) read.insert(v.buffer);
+        if (v.kind == ValueKind::load) read.emplace(v.kind, v.buffer);
         if (v.kind != ValueKind::local) return;
+        if (!v.subscripts.empty()) read.emplace(v.kind, v.local);
         if (const auto known = declares_.find(v.local); known != declares_.end())
           read.insert(known->second.read.begin(), known->second.read.end());
       });
-      const auto is_stored = [&](BufferId buffer) { return stored.contains(buffer); };
-      if (has_block || std::ranges::any_of(read, is_stored)) return false;
+      const auto is_stored = [&](const Place& place) { return stored.contains(place); };
+      if (std::ranges::any_of(read, is_stored)) return false;
       const int level = level_of(*stmt->value);
       last_ = std::max(last_, level);
       if (stmt->kind == StmtKind::store) {
-        stored.insert(stmt->buffer);
+        stored.emplace(ValueKind::load, stmt->buffer);
+      } else if (stmt->kind == StmtKind::assign) {
+        stored.emplace(ValueKind::local, stmt->local);
       } else {
         declares_[stmt->local] = {stmt, level, std::move(read)};
       }
@@ -62,8 +63,7 @@ class Stages {
         keep_values();
       } else {
         for (const StmtPtr& stmt : lanes_->body)
-          if (stmt->kind == StmtKind::store)
-            body_.push_back(with_value(*stmt, of_stage(stmt->value)));
+          if (stores(*stmt)) body_.push_back(with_value(*stmt, of_stage(stmt->value)));
       }
       if (body_.empty()) continue;
       result.push_back(finished());
@@ -75,11 +75,19 @@ class Stages {
   }
 
  private:
+  /// A buffer (load) or a block (local).
+  using Place = std::pair<ValueKind, std::size_t>;
   struct Declared {
     StmtPtr stmt;
     int level;
-    std::set<BufferId> read;  // through other locals, too
+    std::set<Place> read;  // through other locals, too
   };
+
+  /// True for elements of buffers and of blocks.
+  static bool stores(const Stmt& stmt) {
+    return stmt.kind == StmtKind::store ||
+           (stmt.kind == StmtKind::assign && !stmt.subscripts.empty());
+  }
 
   /// The number of costly functions in the longest chain up to the value.
   int level_of(const Value& value) {

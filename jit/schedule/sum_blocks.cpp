@@ -202,6 +202,7 @@ class Sum {
 }  // namespace
 
 Block with_sums_in_blocks(Scheduling& in, const Block& body) {
+  if (!declares_local(body)) return body;
   Block result;
   std::map<LocalId, const Stmt*> sums;  // declared by this block
   for (const StmtPtr& stmt : body) {

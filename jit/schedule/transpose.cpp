@@ -21,6 +21,11 @@ namespace {
 /// Bytes of each row that are read at a time. As many rows are written as a page has elements, each
 /// in a separate page; second-level TLBs hold so many pages.
 constexpr std::int64_t page_bytes = 4096;
+/// Bytes of a row whose functions are computed ahead at a time: a strip of such rows stays in the
+/// first-level cache.
+constexpr std::int64_t computed_bytes = 1024;
+/// A strip takes as many blocks of memory.
+constexpr std::size_t computed_max = 2;
 
 class Turned {
  public:
@@ -31,6 +36,11 @@ class Turned {
     rows_ = cache_line_bytes / size_;
     columns_ = in.target.vector_bytes() / size_;
     in_registers_ = runs_in_registers();
+    if (!in_registers_ && !what.computed.empty() && what.computed.size() <= computed_max) {
+      what_.turned = what.computed;
+      computes_ = true;
+      in_registers_ = runs_in_registers();
+    }
     if (!in_registers_) columns_ = rows_;
   }
 
@@ -85,6 +95,12 @@ class Turned {
     // Each load of a strip is then a separate instruction, whose addresses move evenly: prefetchers
     // that track instructions follow it.
     const LoopMark mark = in_registers_ && is_cheap() ? LoopMark::unroll : LoopMark::serial;
+    if (computes_) {
+      return each_tile(across, computed_bytes / size_, [&](const Range& page) {
+        return each_tile(along, rows_,
+                         [&](const Range& lines) { return computed_and_turned(lines, page); });
+      });
+    }
     // The last strip prefetches beyond the rows that are read, by at most the number of rows that
     // there are.
     const bool fetches =
@@ -108,6 +124,39 @@ class Turned {
       const auto turn = [&](const Range& rows) { return block(rows, columns); };
       return each_tile(lines, rows_, turn, mark);
     });
+  }
+
+  /// Computes functions of a strip along the rows of the memory that lies across, where compilers
+  /// make vectors of functions that lanes cannot compute, and then turns their results.
+  Block computed_and_turned(const Range& lines, const Range& page) {
+    Block result = begin_strip(lines, page);
+    const VarId row = in_.fresh.var();
+    const VarId column = in_.fresh.var();
+    Substitution by;
+    by.vars[what_.along->var] = affine_add(lines.from, affine_var(row));
+    by.vars[what_.across->var] = affine_add(page.from, affine_var(column));
+    Block values;
+    for (std::size_t k = 0; k < what_.turned.size(); ++k) {
+      values.push_back(make_assign(strip_.values[k], substitute(what_.turned[k], by),
+                                   {affine_var(row), affine_var(column)}));
+    }
+    result.push_back(
+        make_loop(row, 0, lines.extent, {make_loop(column, 0, page.extent, std::move(values))}));
+    append(result, turned(lines, page, LoopMark::serial));
+    return result;
+  }
+
+  /// Declares the blocks of memory for a strip.
+  Block begin_strip(const Range& lines, const Range& page) {
+    strip_ = {affine_scale(lines.from, -1), affine_scale(page.from, -1), {}};
+    Block result;
+    for (const ValuePtr& value : what_.turned) {
+      strip_.values.push_back(in_.fresh.local());
+      result.push_back(make_declare(strip_.values.back(),
+                                    make_constant(Scalar::of_int(value->dtype, 0)),
+                                    {lines.extent, page.extent}));
+    }
+    return result;
   }
 
   /// Lines of a row fetched together: memory is faster with several lines of a row than with single
@@ -241,8 +290,14 @@ class Turned {
     const VarId column = in_.fresh.var();
     Block reads;
     for (std::size_t k = 0; k < what_.turned.size(); ++k) {
-      reads.push_back(make_assign(locals_[k], substitute(what_.turned[k], at(row, column)),
-                                  {affine_var(row), affine_var(column)}));
+      const ValuePtr value =
+          computes_
+              ? make_local(
+                    strip_.values[k], what_.turned[k]->dtype,
+                    {affine_add(affine_add(rows.from, strip_.less_row), affine_var(row)),
+                     affine_add(affine_add(columns.from, strip_.less_column), affine_var(column))})
+              : substitute(what_.turned[k], at(row, column));
+      reads.push_back(make_assign(locals_[k], value, {affine_var(row), affine_var(column)}));
     }
     result.push_back(make_loop(row, 0, rows.extent,
                                {make_loop(column, 0, columns.extent, std::move(reads), inner)},
@@ -277,7 +332,8 @@ class Turned {
     in_registers_ = true;
     const Range rows{{}, std::min(rows_, extent(what_.along))};
     const Range columns{{}, std::min(columns_, extent(what_.across))};
-    const Block trial = block(rows, columns);
+    Block trial = computes_ ? begin_strip(rows, columns) : Block{};
+    append(trial, block(rows, columns));
     if (!broken_mark(trial).empty()) return false;
     const LanePlan plan = plan_lanes(in_.lowered.loop.buffers, trial, in_.target);
     bool all = std::ranges::all_of(locals_, [&](LocalId id) { return plan.turned.contains(id); });
@@ -289,12 +345,18 @@ class Turned {
   }
 
   Scheduling& in_;
-  const Transpose& what_;
+  Transpose what_;
   std::int64_t size_ = 1;  ///< bytes of the largest element that is turned
   /// Elements of a block: rows_ are contiguous in the written memory, columns_ in the read memory.
   std::int64_t rows_ = 0, columns_ = 0;
   bool in_registers_ = false;
   std::vector<LocalId> locals_;  ///< a block for each turned value
+  bool computes_ = false;        ///< the turned values are computed ahead
+  /// A strip that is computed ahead: its negated first row and column, and the values in memory.
+  struct Strip {
+    Affine less_row, less_column;
+    std::vector<LocalId> values{};
+  } strip_;
 };
 
 }  // namespace

@@ -19,6 +19,8 @@ struct Transpose {
   /// Values that are turned: the reads; or what is computed from reads alone, where these values
   /// are fewer than the reads.
   std::vector<ValuePtr> turned;
+  /// The same where costly functions count, too; empty if there are none.
+  std::vector<ValuePtr> computed;
 };
 
 [[nodiscard]] std::optional<Transpose> find_transpose(const Loop& loop, const StmtPtr& nest);

@@ -1,6 +1,7 @@
 // Recognises transposes: elements that are contiguous in the written memory are strided in some
 // memory that is read, and iterations may run in any order. Pure; any thread.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -71,6 +72,21 @@ StmtPtr find_along(const Loop& loop, const Block& body, const std::vector<StmtPt
   return nullptr;
 }
 
+/// True if all elements are read where elements of the first store lie.
+bool reads_as_it_stores(const Loop& loop, const Block& body) {
+  const auto first =
+      std::ranges::find_if(body, [](const StmtPtr& stmt) { return stmt->kind == StmtKind::store; });
+  if (first == body.end()) return false;
+  const Stmt& store = **first;
+  const Dims& dims = loop.buffers[store.buffer].type.dims;
+  bool alike = true;
+  walk_values(body, [&](const Value& v) {
+    alike = alike && (v.kind != ValueKind::load || (v.subscripts == store.subscripts &&
+                                                    loop.buffers[v.buffer].type.dims == dims));
+  });
+  return alike;
+}
+
 bool contains(const std::vector<ValuePtr>& values, const Value& value) {
   return std::ranges::any_of(values, [&](const ValuePtr& each) { return equal(*each, value); });
 }
@@ -96,34 +112,45 @@ void find_reads(const Loop& loop, const Block& body, Transpose& found) {
 }
 
 /// True if the value has no operands but elements that are read across, of its own size, and
-/// constants, and is cheap.
-bool is_of_reads(const Value& value, const std::vector<ValuePtr>& reads, std::size_t size) {
+/// constants, and no operation that costs as much as the limit.
+bool is_of_reads(const Value& value, const std::vector<ValuePtr>& reads, std::size_t size,
+                 int limit) {
   if (size_of(value.dtype) != size) return false;
   if (value.kind == ValueKind::load) return contains(reads, value);
   if (value.kind == ValueKind::constant) return true;
   return (value.kind == ValueKind::op || value.kind == ValueKind::cast) &&
-         own_cost(value) < costly &&
+         own_cost(value) < limit &&
          std::ranges::all_of(
-             value.args, [&](const ValuePtr& arg) { return is_of_reads(*arg, reads, size); });
+             value.args,
+             [&](const ValuePtr& arg) { return is_of_reads(*arg, reads, size, limit); });
 }
 
 /// Adds the largest parts of the value that are computed from elements that are read across.
-void add_turned(const ValuePtr& value, const std::vector<ValuePtr>& reads,
-                std::vector<ValuePtr>& turned) {
-  if (value->kind != ValueKind::constant && is_of_reads(*value, reads, size_of(value->dtype))) {
-    if (!contains(turned, *value)) turned.push_back(value);
+void add_parts(const ValuePtr& value, const std::vector<ValuePtr>& reads, int limit,
+               std::vector<ValuePtr>& parts) {
+  if (value->kind != ValueKind::constant &&
+      is_of_reads(*value, reads, size_of(value->dtype), limit)) {
+    if (!contains(parts, *value)) parts.push_back(value);
     return;
   }
-  for (const ValuePtr& arg : value->args) add_turned(arg, reads, turned);
+  for (const ValuePtr& arg : value->args) add_parts(arg, reads, limit, parts);
 }
 
-std::vector<ValuePtr> find_turned(const Block& body, const std::vector<ValuePtr>& reads) {
-  std::vector<ValuePtr> turned;
-  if (reads.size() > 1) {
-    for (const StmtPtr& stmt : body)
-      if (stmt->value) add_turned(stmt->value, reads, turned);
-  }
-  return reads.size() > 1 && turned.size() < reads.size() ? turned : reads;
+std::vector<ValuePtr> parts_of_reads(const Block& body, const std::vector<ValuePtr>& reads,
+                                     int limit) {
+  std::vector<ValuePtr> parts;
+  for (const StmtPtr& stmt : body)
+    if (stmt->value) add_parts(stmt->value, reads, limit, parts);
+  return parts;
+}
+
+void find_turned(const Block& body, Transpose& found) {
+  found.turned = parts_of_reads(body, found.reads, costly);
+  if (found.turned.size() >= found.reads.size()) found.turned = found.reads;
+  found.computed = parts_of_reads(body, found.reads, std::numeric_limits<int>::max());
+  const bool has_functions =
+      std::ranges::any_of(found.computed, [](const ValuePtr& value) { return has_costly(*value); });
+  if (!has_functions || found.computed.size() > found.turned.size()) found.computed.clear();
 }
 
 }  // namespace
@@ -131,18 +158,19 @@ std::vector<ValuePtr> find_turned(const Block& body, const std::vector<ValuePtr>
 std::optional<Transpose> find_transpose(const Loop& loop, const StmtPtr& nest) {
   Transpose found;
   StmtPtr inner = nest;
-  while (inner->kind == StmtKind::loop && inner->mark == LoopMark::serial) {
+  while (is_serial_loop(inner)) {
     if (extent(inner) < 1) return std::nullopt;
     found.loops.push_back(inner);
     if (inner->body.size() != 1 || inner->body[0]->kind != StmtKind::loop) break;
     inner = StmtPtr(inner->body[0]);
   }
-  if (found.loops.size() < 2 || !is_straight(inner->body)) return std::nullopt;
+  if (found.loops.size() < 2 || !is_straight(inner->body) || reads_as_it_stores(loop, inner->body))
+    return std::nullopt;
   found.along = find_along(loop, inner->body, found.loops);
   if (!found.along || extent(found.along) < extent_min) return std::nullopt;
   find_reads(loop, inner->body, found);
   if (found.reads.empty() || !is_independent(loop, inner->body, found.loops)) return std::nullopt;
-  found.turned = find_turned(inner->body, found.reads);
+  find_turned(inner->body, found);
   return found;
 }
 

@@ -14,10 +14,6 @@
 namespace heddle::jit {
 namespace {
 
-bool is_serial_loop(const StmtPtr& stmt) {
-  return stmt->kind == StmtKind::loop && stmt->mark == LoopMark::serial;
-}
-
 /// True if the loop's statements only compute elements, none of which another iteration touches:
 /// an axis of each stored buffer has one subscript everywhere, which moves with the loop.
 bool are_iterations_apart(const Stmt& loop) {

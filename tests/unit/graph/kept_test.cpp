@@ -150,6 +150,14 @@ TEST(KeptTest, PiecesAreReadWhereTheyComeFrom) {
        [&](auto& x) { return pad(pad(x, 1.0, {{1, 0}, {0, 0}}), 2.0, {{0, 1}, {0, 0}}) * 3; }},
       {"turn", false,
        [](auto& x) { return concatenate({slice(x, 1, {1, 24}), slice(x, 1, {0, 1})}, 1) - x; }},
+      {"a cheap piece beside", false,
+       [](auto& x) {
+         const auto twice = [](const Node& y) {
+           const auto halves = split(y, 2, 1);
+           return concatenate({halves[1], halves[0] * halves[1]}, 1);
+         };
+         return twice(twice(x));
+       }},
       {"halves in turn", true,
        [](auto& x) {
          const Node column = slice(x, 1, {0, 1});

@@ -68,5 +68,25 @@ TEST(CompilerVersionTest, IsThatOfItsFiles) {
   EXPECT_EQ(asked, 2) << "memory needs no disk";
 }
 
+TEST(CompilerVersionTest, StampsFollowLinks) {
+  // J11: a link that leads elsewhere, a file of the same size in its place, and no file are seen
+  const CacheScratch here;
+  const fs::path one = here.scratch.path() / "one", two = here.scratch.path() / "two",
+                 link = here.scratch.path() / "link";
+  write_file(one, "1");
+  write_file(two, "2");
+  fs::last_write_time(two, fs::last_write_time(one));
+  fs::create_symlink(one, link);
+  const std::string first = file_stamp(link);
+  EXPECT_EQ(first, file_stamp(one));
+  EXPECT_EQ(first, file_stamp(link));
+  fs::remove(link);
+  fs::create_symlink(two, link);
+  EXPECT_EQ(file_stamp(link), file_stamp(two));
+  EXPECT_NE(file_stamp(link), first);
+  fs::remove(two);
+  EXPECT_EQ(file_stamp(link), link.string() + " missing");
+}
+
 }  // namespace
 }  // namespace heddle::jit::testing

@@ -52,6 +52,21 @@ TEST(StagesTest, ChainsAreTakenApart) {
   EXPECT_EQ(links(beside), Links(2, 2));
 }
 
+// J9: sums of columns, in registers and beyond them, take the chains of their terms apart
+TEST(StagesTest, TermsOfColumnsAreTakenApart) {
+  for (const std::int64_t columns : {count, 40 * count}) {
+    const Tensor x("x", f32, {5, columns}), y("y", f32, {columns});
+    const Index i, k;
+    Program sums("sums"), twice("twice"), one("one");
+    sums << (y(i) += tanh(exp(x(k, i))));
+    EXPECT_EQ(links(sums).first, columns == count ? 1 : 4) << columns;
+    twice << (y(i) += tanh(exp(x(k, i))) * 2);
+    EXPECT_EQ(links(twice).first, 1) << "a contraction" << columns;
+    one << (y(i) += exp(x(k, i)));
+    EXPECT_EQ(links(one).first, columns == count ? 1 : 4) << columns;
+  }
+}
+
 // J9: what is stored on the way is read from there by nothing in the loop
 TEST(StagesTest, StoredElementsAreTakenApart) {
   const Tensor x("x", f32, {count}), y("y", f32, {count}), z("z", f32, {count}),

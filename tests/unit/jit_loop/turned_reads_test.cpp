@@ -63,6 +63,28 @@ TEST(TurnedReadsTest, ValuesAreTurnedOnce) {
   EXPECT_EQ(turned_arrays(chain), 1);
 }
 
+// J9: scratch lies turned where fewer nests are transposes then
+TEST(TurnedReadsTest, ScratchIsTurnedForFewerTransposes) {
+  const Square s;
+  const Tensor kept("kept", f32, {side_length, side_length});
+  const auto transposes = [](const Program& program) {
+    expect_unchanged(program);
+    const Lowered made = schedule(optimize(lower(program)), with_isa(native_target(), Isa::avx512));
+    const std::string found = comments(made.loop);
+    return std::ranges::count(found, ':');  // each names one
+  };
+  Program both("both"), across("across"), along("along");
+  both << (kept(s.i, s.k) = exp(s.x(s.k, s.i)))
+       << (s.z(s.i, s.k) = kept(s.i, s.k) * kept(s.k, s.i));
+  EXPECT_EQ(transposes(both), 1);
+  across << (kept(s.i, s.k) = exp(s.x(s.k, s.i))) << (s.z(s.i, s.k) = kept(s.k, s.i))
+         << (s.y(s.i, s.k) = kept(s.k, s.i) + 1);
+  EXPECT_EQ(transposes(across), 0);
+  along << (kept(s.i, s.k) = exp(s.x(s.k, s.i)))
+        << (s.z(s.i, s.k) = kept(s.i, s.k) * kept(s.i, s.k - 0));
+  EXPECT_EQ(transposes(along), 1);
+}
+
 // J9: a chain of functions runs as elementwise code: where its operands lie, if they all lie
 // across, else where they were turned to; one function runs where elements are turned
 TEST(TurnedReadsTest, ChainsReadThem) {
@@ -85,6 +107,22 @@ TEST(TurnedReadsTest, ChainsReadThem) {
   one << (s.z(s.i, s.k) = tanh(s.x(s.k, s.i)) * exp(s.y(s.i, s.k)));
   EXPECT_EQ(computed(one), 0);
   EXPECT_EQ(turned_arrays(one), 0);
+}
+
+// J9: functions that lanes cannot compute are computed ahead, along the rows that lie across
+TEST(TurnedReadsTest, FunctionsWithoutLanesAreComputedAhead) {
+  const Square s;
+  Program sines("sines"), two("two");
+  sines << (s.z(s.i, s.k) = sin(s.x(s.k, s.i)) + s.y(s.i, s.k));
+  two << (s.z(s.i, s.k) =
+              sin(s.x(s.k, s.i)) * cos(s.y(s.k, s.i)) + sin(s.y(s.k, s.i)) * s.z(s.i, s.k));
+  for (const Program* program : {&sines, &two}) {
+    expect_unchanged(*program);
+    const Lowered made =
+        schedule(optimize(lower(*program)), with_isa(native_target(), Isa::avx512));
+    EXPECT_NE(comments(made.loop).find("turned in registers"), std::string::npos)
+        << print(made.loop);
+  }
 }
 
 // D9: an array that is written between two nests is turned for neither
