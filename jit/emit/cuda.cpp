@@ -90,6 +90,12 @@ INLINE void wait_for_copies() {
 #define __builtin_sqrt sqrt
 #define __builtin_rintf rintf
 #define __builtin_rint rint
+#define __builtin_floorf floorf
+#define __builtin_floor floor
+#define __builtin_ceilf ceilf
+#define __builtin_ceil ceil
+#define __builtin_truncf truncf
+#define __builtin_trunc trunc
 )";
 
 /// The end of a traced unit's prelude: values go through a ring in host memory (TraceRing of

@@ -225,6 +225,24 @@ bool reads_along_rows(const Loop& loop, const Reduction& r, VarId column) {
   return along && !across;
 }
 
+/// True if the loads of the term are contiguous along the innermost reduced loop, which is short,
+/// and go on along the columns: sums of all columns side by side then follow memory, and no sum
+/// waits for its last term.
+bool reads_short_rows(const Loop& loop, const Reduction& r, VarId column) {
+  constexpr std::int64_t short_max = 8;
+  const Stmt& last = *r.loops.back();
+  bool follows = last.to <= short_max && r.loops.size() > 1;
+  bool moves = false;
+  walk(*r.term, [&](const Value& v) {
+    if (v.kind != ValueKind::load) return;
+    const std::int64_t step = stride(loop, v.buffer, v.subscripts, column);
+    const std::int64_t inner = stride(loop, v.buffer, v.subscripts, last.var);
+    moves = moves || step != 0;
+    follows = follows && ((step == last.to && inner == 1) || (step == 0 && inner == 0));
+  });
+  return follows && moves;
+}
+
 }  // namespace
 
 bool is_column_reduction(Scheduling& in, const StmtPtr& nest) {
@@ -256,7 +274,8 @@ std::optional<Block> schedule_column_reduction(Scheduling& in, const StmtPtr& ne
     // Values that cannot be computed in vectors, such as values of several widths, are still read
     // along their rows.
     const bool in_rows = !r->has_positions && broken_mark({lanes}).empty() &&
-                         reads_along_rows(in.lowered.loop, *r, nest->var);
+                         (reads_along_rows(in.lowered.loop, *r, nest->var) ||
+                          reads_short_rows(in.lowered.loop, *r, nest->var));
     return in_rows ? std::optional(ColumnSums(in, nest, *r, after).build()) : std::nullopt;
   }
   if (r->loops.size() == 1 && nest->to > sums_max * width)

@@ -215,6 +215,10 @@ bool fusable(Group& first, Group& second, bool are_neighbours,
     return false;
   if (first.gathers && !second.gathers && !second.has_positions && second.cost >= apart_cost_min)
     return false;
+  // Positions computed in vectors, for a loop that reads there.
+  if (second.gathers && !first.gathers && !first.has_positions && shares_written &&
+      first.cost > 0 && first.become_vectors(becomes_vectors))
+    return false;
   return shares_written ||
          (are_neighbours && shares && joins_for_reads(first, second, becomes_vectors));
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "jit/loop/address.hpp"
+#include "jit/schedule/column_reduction.hpp"
 #include "jit/schedule/elementwise.hpp"
 #include "jit/schedule/joined_loops.hpp"
 #include "jit/vector/lanes.hpp"
@@ -63,7 +64,8 @@ class ShortAxes {
       set_dims(buffer, joined_dims(buffer));
     }
     // Elements of other sizes, for example, have no vectors.
-    if (!is_elementwise(in_, nest)) {
+    if (!(is_reduction_ ? is_column_reduction(in_, column_loop(nest))
+                        : is_elementwise(in_, nest))) {
       for (const auto& [buffer, dims] : before) set_dims(buffer, dims);
       return;
     }
@@ -95,13 +97,15 @@ class ShortAxes {
       if (inner->body.size() != 1) break;
       inner = StmtPtr(inner->body[0]);
     }
-    if (loops_.size() < 2 || !is_straight(loops_.back()->body)) return false;
-    bool is_worth_it = false;
-    walk_values(loops_.back()->body, [&](const Value& v) {
+    if (loops_.size() < 2) return false;
+    const Block& body = loops_.back()->body;
+    is_reduction_ = body.size() > 2 && match_reduction(body[0], body[1]).has_value();
+    bool is_worth_it = is_reduction_;
+    walk_values(body, [&](const Value& v) {
       is_worth_it = is_worth_it || (v.kind == ValueKind::op && own_cost(v) >= costly);
     });
-    const std::optional<DType> type = lane_type(loops_.back()->body);
-    if (!is_worth_it || !type) return false;
+    const std::optional<DType> type = lane_type(body);
+    if (!(is_straight(body) || is_reduction_) || !is_worth_it || !type) return false;
     const std::int64_t lanes = in_.target.lanes(*type);
     return inner_loop().to < lanes && outer_loop().to * inner_loop().to >= lanes;
   }
@@ -150,16 +154,16 @@ class ShortAxes {
   /// Finds the axes to join; false where an access keeps the loops from being joined.
   [[nodiscard]] bool find_buffers() {
     bool works = true;
-    for (const StmtPtr& stmt : loops_.back()->body) {
-      if (stmt->kind == StmtKind::store) note(stmt->buffer, stmt->subscripts, nullptr, works);
-      if (!stmt->value) continue;
-      walk(*stmt->value, [&](const Value& v) {
+    walk(loops_.back()->body, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::store) note(stmt.buffer, stmt.subscripts, nullptr, works);
+      if (!stmt.value) return;
+      walk(*stmt.value, [&](const Value& v) {
         if (v.kind == ValueKind::load)
           note(v.buffer, v.subscripts, &v, works);
         else if (moves_with_either({v.index}) || moves_with_either(v.subscripts))
           works = false;
       });
-    }
+    });
     return works && !axes_.empty();
   }
   void note(BufferId buffer, const std::vector<Affine>& at, const Value* load, bool& works) {
@@ -220,8 +224,7 @@ class ShortAxes {
       erase_behind(at, axis->second);
       return at;
     };
-    Block body;
-    for (const StmtPtr& stmt : loops_.back()->body) {
+    const auto with_one_loop = [&](const auto& self, const StmtPtr& stmt) -> StmtPtr {
       Stmt made = *stmt;
       if (made.value) {
         made.value = rebuild(made.value, [&](ValuePtr v) {
@@ -232,11 +235,22 @@ class ShortAxes {
         });
       }
       if (made.kind == StmtKind::store) made.subscripts = moved(made.buffer, made.subscripts);
-      body.push_back(std::make_shared<const Stmt>(std::move(made)));
-    }
+      for (StmtPtr& inner : made.body) inner = self(self, inner);
+      return std::make_shared<const Stmt>(std::move(made));
+    };
+    Block body;
+    for (const StmtPtr& stmt : loops_.back()->body)
+      body.push_back(with_one_loop(with_one_loop, stmt));
     StmtPtr nest = make_loop(var, 0, outer_loop().to * inner_loop().to, std::move(body));
     for (std::size_t k = loops_.size() - 2; k-- > 0;) nest = with_body(*loops_[k], {nest});
     return nest;
+  }
+
+  /// The joined loop of the nest.
+  [[nodiscard]] StmtPtr column_loop(const StmtPtr& nest) const {
+    StmtPtr inner = nest;
+    for (std::size_t k = 2; k < loops_.size(); ++k) inner = StmtPtr(inner->body[0]);
+    return inner;
   }
 
   /// A statement of another nest, with the joined axes.
@@ -267,6 +281,7 @@ class ShortAxes {
   Users& users_;
   const std::size_t at_;
   std::vector<StmtPtr> loops_;
+  bool is_reduction_ = false;  ///< of columns, otherwise elementwise
   std::map<BufferId, std::optional<Axes>> accesses_;
   std::map<BufferId, Axes> axes_;  ///< to join
 };

@@ -13,6 +13,7 @@
 #include "jit/schedule/costly_terms.hpp"
 #include "jit/schedule/elementwise.hpp"
 #include "jit/schedule/found_extremes.hpp"
+#include "jit/schedule/functions_apart.hpp"
 #include "jit/schedule/fuse.hpp"
 #include "jit/schedule/gathers_apart.hpp"
 #include "jit/schedule/gpu_groups.hpp"
@@ -30,6 +31,7 @@
 #include "jit/schedule/rows_in_blocks.hpp"
 #include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/settled_positions.hpp"
+#include "jit/schedule/scratch_locals.hpp"
 #include "jit/schedule/short_rows.hpp"
 #include "jit/schedule/shrunk_scratch.hpp"
 #include "jit/schedule/sorted_rows.hpp"
@@ -173,6 +175,8 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   }
   if (steps.take(ScheduleStep::reduction) || steps.take(ScheduleStep::contraction))
     lowered.loop.body = with_whole_terms(lowered.loop.body);
+  if (steps.take(ScheduleStep::reduction) && steps.take(ScheduleStep::elementwise))
+    lowered.loop.body = with_functions_apart(in, lowered.loop.body);
   const auto stays_alone = [&](const StmtPtr& stmt) {
     return (steps.take(ScheduleStep::contraction) &&
             find_contraction(lowered.loop, stmt).has_value()) ||
@@ -187,6 +191,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
                                    [&](const StmtPtr& nest) { return is_elementwise(in, nest); });
     lowered.loop.body = with_rows_in_blocks(in, lowered.loop.body, stays_alone);
   }
+  if (steps.take(ScheduleStep::fuse)) store_scratch_in_locals(in);
   shrink_scratch(lowered);
   const bool hoists = steps.take(ScheduleStep::hoist);
   if (hoists) store_shared_values(in);

@@ -17,8 +17,8 @@
 namespace heddle::jit {
 namespace {
 
-/// Values of an unrolled row beyond which compilers run out of registers.
-constexpr std::size_t row_values_max = 96;
+/// Values of an unrolled row beyond which compilers take long.
+constexpr std::size_t row_values_max = 512;
 /// Rows of four elements take twelve permutations: compilers do better with plain arithmetic.
 constexpr std::int64_t row_elements_max = 4;
 

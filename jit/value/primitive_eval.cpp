@@ -53,6 +53,9 @@ T floating(const Prim& prim, T a, T b, T c) {
   if (name == "fma") return std::fma(a, b, c);
   if (name == "fabs") return std::fabs(a);
   if (name == "rint") return std::rint(a);
+  if (name == "floor") return std::floor(a);
+  if (name == "ceil") return std::ceil(a);
+  if (name == "trunc") return std::trunc(a);
   if (name == "sqrt") return std::sqrt(a);
   if (name == "fmod") return std::fmod(a, b);
   throw Error(ErrorCode::internal,

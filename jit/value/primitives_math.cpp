@@ -97,6 +97,9 @@ V reduced_exp(V x, const Rounded& k) {
   return exp_polynomial(fma(k.value, pick(x, 0x1.05c61p-29, -0x1.abc9e3b39803fp-56), high));
 }
 
+/// 0 where a is below the lowest argument, otherwise the value, of which a NaN stays one.
+V zero_below(V a, double lowest, V value) { return select(a < real(a, lowest), like(a, 0), value); }
+
 V per_ln2(V like) { return pick(like, 0x1.715476p0, 0x1.71547652b82fep0); }
 
 /// log(1 + f) and similar need a positive normal x; the function supplies the results for other
@@ -203,19 +206,22 @@ Split split_exponent(V x) {
 }
 
 // Above the highest k the polynomials continue to grow, and results are infinite. Below the lowest
-// argument results are 0.
+// argument results are 0, and so is what is scaled: a processor takes a hundred cycles over a
+// vector with a product that is too small, as of the exponentials of masked elements, -infinity.
 V math_exp(V a) {
   const RealFormat& format = real_format(a.type);
-  const V x = at_least(a, a.type == DType::f32 ? -104 : -746);
+  const double lowest = a.type == DType::f32 ? -104 : -746;
+  const V x = at_least(a, lowest);
   const Rounded k = round_at_most(x, per_ln2(x), 2 * format.bias, format.bias + 1);
-  return scale_by_power(reduced_exp(x, k), k);
+  return scale_by_power(zero_below(a, lowest, reduced_exp(x, k)), k);
 }
 
 V math_exp2(V a) {
   const RealFormat& format = real_format(a.type);
-  const V x = at_least(a, a.type == DType::f32 ? -151 : -1076);
+  const double lowest = a.type == DType::f32 ? -151 : -1076;
+  const V x = at_least(a, lowest);
   const Fraction parts = split_fraction(x, 2 * format.bias, format.bias + 1);
-  return scale_by_power(polynomial(exp2_poly, parts.rest), parts.k);
+  return scale_by_power(zero_below(a, lowest, polynomial(exp2_poly, parts.rest)), parts.k);
 }
 
 V math_log(V a) {

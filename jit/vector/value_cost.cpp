@@ -14,8 +14,9 @@ namespace {
 
 /// True for builtins that are a single instruction, or an instruction and a constant.
 bool is_instruction(std::string_view builtin) {
-  constexpr std::array<std::string_view, 3> names{"__builtin_fabs", "__builtin_fma",
-                                                  "__builtin_rint"};
+  constexpr std::array<std::string_view, 6> names{"__builtin_fabs", "__builtin_fma",
+                                                  "__builtin_rint", "__builtin_floor",
+                                                  "__builtin_ceil", "__builtin_trunc"};
   return std::ranges::any_of(names, [&](std::string_view n) { return builtin.starts_with(n); });
 }
 

@@ -19,6 +19,8 @@ extern "C" {
 float fabsf(float); double fabs(double); float fmaf(float, float, float);
 double fma(double, double, double); float sqrtf(float); double sqrt(double); float rintf(float);
 double rint(double); float fmodf(float, float); double fmod(double, double);
+float floorf(float); double floor(double); float ceilf(float); double ceil(double);
+float truncf(float); double trunc(double);
 }
 static inline float __int_as_float(int v) { float f; __builtin_memcpy(&f, &v, 4); return f; }
 static inline double __longlong_as_double(long long v) {

@@ -71,6 +71,12 @@ typedef struct { i32 code; i32 detail; } heddle_kernel_status;
 #define __builtin_sqrt sqrt
 #define __builtin_rintf rint
 #define __builtin_rint rint
+#define __builtin_floorf floor
+#define __builtin_floor floor
+#define __builtin_ceilf ceil
+#define __builtin_ceil ceil
+#define __builtin_truncf trunc
+#define __builtin_trunc trunc
 #define fmodf fmod
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 #define ACCUMULATION(name, type) \

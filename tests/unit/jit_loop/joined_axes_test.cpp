@@ -103,6 +103,25 @@ TEST(JoinedAxesTest, AccessesOfABufferAreAlike) {
   EXPECT_EQ(dims_of(both, p.y), (Dims{point_count, 3}));
 }
 
+// J9: reductions over other axes take the last two for columns, where the last is short; where it
+// is reduced, too, all columns are reduced side by side
+TEST(JoinedAxesTest, ColumnsOfReductionsAreOneAxis) {
+  const Tensor x("x", f32, {3, 7, 20, 5}), y("y", f32, {3, 20, 5}), z("z", f32, {20}),
+      w("w", f32, {5});
+  const Index a, b, c, d;
+  Program kept("kept"), reduced("reduced"), beside("beside");
+  kept << (y(a, c, d) += x(a, b, c, d));
+  expect_unchanged(kept);
+  EXPECT_EQ(dims_of(kept, y), (Dims{3, 100}));
+  reduced << (z(c) += x(a, b, c, d));
+  expect_unchanged(reduced);
+  const Lowered made = schedule(optimize(lower(reduced)), with_isa(native_target(), Isa::avx512));
+  EXPECT_NE(comments(made.loop).find("columns at once"), std::string::npos) << print(made.loop);
+  beside << (y(a, c, d) += x(a, b, c, d) + w(d));
+  expect_unchanged(beside);
+  EXPECT_EQ(dims_of(beside, y), (Dims{3, 20, 5}));
+}
+
 // J9: one axis of an array is read along, another is not
 TEST(JoinedAxesTest, OtherReadsBecomeFlat) {
   const Points p;

@@ -37,6 +37,15 @@ TEST(PositionsAheadTest, BlocksOfRowsReadThem) {
   EXPECT_EQ(positions_ahead(taken(1000, 3, u8)), 0) << "no vectors of positions";
 }
 
+// J9: positions that vectors compute stay in a loop of their own
+TEST(PositionsAheadTest, ComputedPositionsAreComputedInVectors) {
+  const Tensor x("x", f32, {5000}), k("k", i32, {5000}), f("f", f32, {40}), y("y", f32, {5000});
+  Program program("lerp");
+  program << (k(taken_row) = cast(floor(x(taken_row)), i32))
+          << (y(taken_row) = f(at(k(taken_row))) * x(taken_row) + f(at(k(taken_row) + 1)));
+  EXPECT_EQ(positions_ahead(program), 2);
+}
+
 // J13: a position that depends on another is computed inside that one
 TEST(PositionsAheadTest, PositionsOfPositionsStay) {
   const Tensor group("group", i64, {1000}), offset("offset", i64, {40}), part("part", i64, {1000}),

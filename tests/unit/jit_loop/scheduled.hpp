@@ -11,6 +11,7 @@
 #include "jit/loop/verify.hpp"
 #include "jit/schedule/schedule.hpp"
 #include "support/loop_interpreter.hpp"
+#include "support/parsed.hpp"
 #include "support/random_contraction.hpp"
 
 namespace heddle::jit::testing {
@@ -23,9 +24,17 @@ inline std::string comments(const Loop& loop) {
   return text;
 }
 
+/// The kernel in a text that lacks the first line of the format.
+inline Lowered lowered_from(const std::string& text) {
+  Lowered lowered;
+  lowered.loop = parsed(text);
+  for (const BufferDecl& each : lowered.loop.buffers)
+    lowered.tensors.emplace_back("buffer", each.type.dtype, each.type.dims);
+  return lowered;
+}
+
 /// The same numbers, scheduled or not.
-inline void expect_unchanged(const Program& program) {
-  const Lowered plain = optimize(lower(program));
+inline void expect_unchanged(const Lowered& plain) {
   const Lowered scheduled = schedule(plain, with_isa(native_target(), Isa::avx512));
   ASSERT_TRUE(verify(scheduled.loop).ok());
   std::vector<HostArray> expected, found;
@@ -41,5 +50,6 @@ inline void expect_unchanged(const Program& program) {
     ASSERT_TRUE(same_elements(expected[k], found[k])) << print(scheduled.loop);
   }
 }
+inline void expect_unchanged(const Program& program) { expect_unchanged(optimize(lower(program))); }
 
 }  // namespace heddle::jit::testing
