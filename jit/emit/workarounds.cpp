@@ -41,21 +41,37 @@ class NestedSums {
     for (const StmtPtr& stmt : body) {
       if (stmt->kind == StmtKind::declare) depths_[stmt->local] = depth_;
       const bool is_nested = stmt->kind == StmtKind::assign && depth_ >= depths_[stmt->local] + 2;
-      if (is_nested && is_floating(stmt->value->dtype)) {
+      if (is_nested && !has_element_of_its_own(*stmt) && is_floating(stmt->value->dtype)) {
         walk(*stmt->value, [&](const Value& v) {
           if (v.kind == ValueKind::local && v.local == stmt->local) found.insert(v.local);
         });
       }
       if (!binds_variable(*stmt)) continue;
       const int loops = stmt->kind == StmtKind::loop ? 1 : 0;
+      const Stmt* const around = innermost_;
+      if (loops > 0) innermost_ = stmt.get();
       depth_ += loops;
       block(stmt->body);
       depth_ -= loops;
+      innermost_ = around;
     }
   }
 
  private:
+  /// True if each iteration of the innermost loop adds to another element of a block, and the loop
+  /// is too long for GCC to unroll it whole.
+  [[nodiscard]] bool has_element_of_its_own(const Stmt& assign) const {
+    constexpr std::int64_t unrolled_max = 16;
+    if (innermost_ == nullptr || innermost_->to - innermost_->from <= unrolled_max) return false;
+    return std::ranges::any_of(assign.subscripts, [&](const Affine& index) {
+      return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
+        return term.kind == AffineTerm::Kind::loop && term.id == innermost_->var;
+      });
+    });
+  }
+
   int depth_ = 0;
+  const Stmt* innermost_ = nullptr;  // loop
   std::map<LocalId, int> depths_;  // the depth of their declarations
 };
 

@@ -226,8 +226,9 @@ bool reads_along_rows(const Loop& loop, const Reduction& r, VarId column) {
 }
 
 /// True if the loads of the term are contiguous along the innermost reduced loop, which is short,
-/// and go on along the columns: sums of all columns side by side then follow memory, and no sum
-/// waits for its last term.
+/// and a few elements apart along the columns, as of windows with steps: sums of all columns side
+/// by side then follow memory, no sum waits for its last term, and compilers make vectors of the
+/// columns.
 bool reads_short_rows(const Loop& loop, const Reduction& r, VarId column) {
   constexpr std::int64_t short_max = 8;
   const Stmt& last = *r.loops.back();
@@ -238,7 +239,8 @@ bool reads_short_rows(const Loop& loop, const Reduction& r, VarId column) {
     const std::int64_t step = stride(loop, v.buffer, v.subscripts, column);
     const std::int64_t inner = stride(loop, v.buffer, v.subscripts, last.var);
     moves = moves || step != 0;
-    follows = follows && ((step == last.to && inner == 1) || (step == 0 && inner == 0));
+    follows =
+        follows && ((1 < step && step <= short_max && inner == 1) || (step == 0 && inner == 0));
   });
   return follows && moves;
 }

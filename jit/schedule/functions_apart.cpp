@@ -19,9 +19,9 @@
 namespace heddle::jit {
 namespace {
 
-constexpr std::int64_t bytes_max = 256 << 20;
+constexpr std::int64_t functions_bytes_max = 256 << 20;
 /// With fewer, a vector has too little to do.
-constexpr std::int64_t elements_min = 64;
+constexpr std::int64_t functions_min = 64;
 
 class FunctionsApart {
  public:
@@ -137,9 +137,9 @@ class FunctionsApart {
       place.push_back(affine_var(var));
       read.push_back(affine_var(each->var));
       elements *= each->to;
-      if (elements > bytes_max / static_cast<std::int64_t>(size_of(type))) return nullptr;
+      if (elements > functions_bytes_max / static_cast<std::int64_t>(size_of(type))) return nullptr;
     }
-    if (elements < elements_min) return nullptr;
+    if (elements < functions_min) return nullptr;
     const BufferId scratch = in_.add_scratch("functions", type, std::move(dims));
     StmtPtr nest = make_store(scratch, place, substitute(value, by));
     for (std::size_t k = loops.size(); k-- > 0;)

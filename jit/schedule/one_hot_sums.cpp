@@ -25,7 +25,7 @@ namespace {
 /// Fewer columns are faster as a product: of terms that are added one by one, and of rows that are
 /// added by vectors.
 constexpr std::int64_t columns_min = 32;
-constexpr std::int64_t columns_of_rows_min = 16;
+constexpr std::int64_t columns_of_rows_min = 8;
 constexpr std::int64_t row_min = 8;  ///< elements of a row for vectors
 /// Sums of fewer terms are faster as a product: all columns are written several times.
 constexpr std::int64_t terms_min = 64;

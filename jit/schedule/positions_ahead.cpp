@@ -30,8 +30,10 @@ class ReadsAhead {
     const std::int64_t extent = loop_.to - loop_.from;
     if (loop_.kind != StmtKind::loop || loop_.mark != LoopMark::serial || extent < rows_ahead_min)
       return std::nullopt;
-    is_cut_ = extent >= 2 * rows_ahead;
-    rows_ = is_cut_ ? rows_ahead : extent;
+    const std::int64_t vector = in_.target.lanes(DType::i32);
+    if (vector < 2) return std::nullopt;
+    rows_ = extent >= 2 * rows_ahead ? rows_ahead : extent / vector * vector;
+    is_cut_ = rows_ != extent;
     if (!is_narrow(loop_.body)) return std::nullopt;
     walk(loop_.body, [this](const Stmt& stmt) {
       if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) stored_.insert(stmt.buffer);

@@ -16,6 +16,7 @@
 #include "jit/schedule/functions_apart.hpp"
 #include "jit/schedule/fuse.hpp"
 #include "jit/schedule/gathers_apart.hpp"
+#include "jit/schedule/gathers_joined.hpp"
 #include "jit/schedule/gpu_groups.hpp"
 #include "jit/schedule/hoist.hpp"
 #include "jit/schedule/joined_axes.hpp"
@@ -160,6 +161,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
     constexpr int segments_max = 9;  // the middle, the edges and the corners of an image
     lowered.loop.body = with_settled_positions(in.fresh, lowered.loop.body, segments_max);
     lowered.loop.body = with_narrowed_indices(lowered.loop.body);
+    lowered.loop.body = with_gathers_joined(in, lowered.loop.body);
     lowered.loop.body = with_gathers_apart(in, lowered.loop.body);
     join_short_axes(in);
     if (has_half(target)) lowered.loop.body = with_widened_loads(lowered.loop.body);

@@ -17,7 +17,7 @@ namespace {
 using Place = std::vector<Affine>;
 
 /// How statements access a buffer.
-class Accesses {
+class ElementAccesses {
  public:
   /// In the order of execution.
   void add(const Place& place, bool stores) {
@@ -48,7 +48,7 @@ class Accesses {
   std::set<Place> places_;
   bool begin_with_stores_ = true;  // at each place
 };
-using ByBuffer = std::map<BufferId, Accesses>;
+using ByBuffer = std::map<BufferId, ElementAccesses>;
 
 void find_accesses(const Stmt& stmt, ByBuffer& found) {
   if (stmt.value) {
@@ -84,7 +84,7 @@ class ScratchLocals {
     for (const StmtPtr& stmt : body) find_accesses(*stmt, here);
     Locals locals;
     for (const auto& [buffer, accesses] : here) {
-      const Accesses& all = all_.at(buffer);
+      const ElementAccesses& all = all_.at(buffer);
       if (in_.lowered.loop.buffers[buffer].role != Role::scratch ||
           accesses.count() != all.count() || !all.are_of_one_iteration())
         continue;

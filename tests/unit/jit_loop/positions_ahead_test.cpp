@@ -32,6 +32,7 @@ TEST(PositionsAheadTest, BlocksOfRowsReadThem) {
   EXPECT_EQ(positions_ahead(taken(1000, 3)), 1);
   EXPECT_EQ(positions_ahead(taken(1000, 3, i32)), 1);
   EXPECT_EQ(positions_ahead(taken(160, 3)), 1) << "one block";
+  EXPECT_EQ(positions_ahead(taken(509, 3)), 1) << "one block and a rest";
   EXPECT_EQ(positions_ahead(taken(100, 3)), 0) << "too few rows";
   EXPECT_EQ(positions_ahead(taken(1000, 5)), 0) << "the row takes longer than its position";
   EXPECT_EQ(positions_ahead(taken(1000, 3, u8)), 0) << "no vectors of positions";
