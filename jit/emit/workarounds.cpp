@@ -62,7 +62,9 @@ class NestedSums {
   /// is too long for GCC to unroll it whole.
   [[nodiscard]] bool has_element_of_its_own(const Stmt& assign) const {
     constexpr std::int64_t unrolled_max = 16;
-    if (innermost_ == nullptr || innermost_->to - innermost_->from <= unrolled_max) return false;
+    if (innermost_ == nullptr || innermost_->mark == LoopMark::unroll ||
+        innermost_->to - innermost_->from <= unrolled_max)
+      return false;
     return std::ranges::any_of(assign.subscripts, [&](const Affine& index) {
       return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
         return term.kind == AffineTerm::Kind::loop && term.id == innermost_->var;
@@ -72,7 +74,7 @@ class NestedSums {
 
   int depth_ = 0;
   const Stmt* innermost_ = nullptr;  // loop
-  std::map<LocalId, int> depths_;  // the depth of their declarations
+  std::map<LocalId, int> depths_;    // the depth of their declarations
 };
 
 /// Bits of TermFacts. Constants that a value may be under some condition:

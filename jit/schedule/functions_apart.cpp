@@ -19,9 +19,13 @@
 namespace heddle::jit {
 namespace {
 
-constexpr std::int64_t functions_bytes_max = 256 << 20;
+/// All scratch of functions, and that of one function in relation to what it loads.
+constexpr std::int64_t functions_bytes_max = 64 << 20;
+constexpr std::int64_t functions_per_load = 2;
 /// With fewer, a vector has too little to do.
 constexpr std::int64_t functions_min = 64;
+/// Shorter rows that lie across stay in the first-level cache.
+constexpr std::int64_t across_min = 32;
 
 class FunctionsApart {
  public:
@@ -113,19 +117,59 @@ class FunctionsApart {
 
   /// The value of a reduction as an element of scratch; null where it stays.
   ValuePtr of_reduction(const Reduction& r, const ValuePtr& value) {
-    if (!has_no_lanes(*value) || !stands_alone(*value)) return nullptr;
     std::vector<StmtPtr> loops = around_;
     loops.insert(loops.end(), r.loops.begin(), r.loops.end());
-    return from_scratch(loops, value);
+    const bool is_worth_it = has_no_lanes(*value) || reads_across(loops, *value, *r.term);
+    return is_worth_it && stands_alone(*value) ? from_scratch(loops, value, *r.term) : nullptr;
+  }
+
+  /// The load of the term that moves with most of the loops; null if none does with any.
+  [[nodiscard]] const Value* leading_load(const std::vector<StmtPtr>& loops,
+                                          const Value& term) const {
+    const Value* leading = nullptr;
+    std::ptrdiff_t most = 0;
+    walk(term, [&](const Value& v) {
+      if (v.kind != ValueKind::load) return;
+      const auto moves =
+          std::ranges::count_if(loops, [&](const StmtPtr& loop) { return step_of(v, *loop) != 0; });
+      if (moves > most) {
+        leading = &v;
+        most = moves;
+      }
+    });
+    return leading;
+  }
+  [[nodiscard]] std::int64_t step_of(const Value& load, const Stmt& loop) const {
+    return stride(in_.lowered.loop, load.buffer, load.subscripts, loop.var);
+  }
+
+  /// True if the value has loads that are contiguous along another loop than the leading load of
+  /// the term, as x[j, i] beside x[i, j].
+  [[nodiscard]] bool reads_across(const std::vector<StmtPtr>& loops, const Value& value,
+                                  const Value& term) const {
+    const auto along = [&](const Value& load) -> const Stmt* {
+      const auto found = std::ranges::find_if(
+          loops, [&](const StmtPtr& loop) { return step_of(load, *loop) == 1; });
+      return found == loops.end() || (*found)->to < across_min ? nullptr : found->get();
+    };
+    const Value* const leading = leading_load(loops, term);
+    const Stmt* const first = leading != nullptr ? along(*leading) : nullptr;
+    bool across = false;
+    walk(value, [&](const Value& v) {
+      const Stmt* const own = v.kind == ValueKind::load ? along(v) : nullptr;
+      across = across || (first != nullptr && own != nullptr && own != first);
+    });
+    return across;
   }
 
   /// The value as an element of scratch, which a new nest fills; null where that is too small or
   /// too large.
-  ValuePtr from_scratch(const std::vector<StmtPtr>& around, const ValuePtr& value) {
+  ValuePtr from_scratch(const std::vector<StmtPtr>& around, const ValuePtr& value,
+                        const Value& term) {
     for (const auto& [known, load] : stored_)
       if (equal(*known, *value)) return load;
     const DType type = value->dtype;
-    const std::vector<StmtPtr> loops = loops_of(around, *value);
+    const std::vector<StmtPtr> loops = loops_of(around, *value, term);
     Dims dims;
     std::vector<Affine> place, read;
     Substitution by;
@@ -137,9 +181,14 @@ class FunctionsApart {
       place.push_back(affine_var(var));
       read.push_back(affine_var(each->var));
       elements *= each->to;
-      if (elements > functions_bytes_max / static_cast<std::int64_t>(size_of(type))) return nullptr;
+      if (elements > functions_bytes_max) return nullptr;
     }
-    if (elements < functions_min) return nullptr;
+    const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(type));
+    const bool has_rows = !loops.empty() && loops.back()->to >= in_.target.lanes(type);
+    if (elements < functions_min || !has_rows || bytes_ + bytes > functions_bytes_max ||
+        bytes > functions_per_load * loaded_bytes(*value))
+      return nullptr;
+    bytes_ += bytes;
     const BufferId scratch = in_.add_scratch("functions", type, std::move(dims));
     StmtPtr nest = make_store(scratch, place, substitute(value, by));
     for (std::size_t k = loops.size(); k-- > 0;)
@@ -147,6 +196,18 @@ class FunctionsApart {
     before_.push_back(std::move(nest));
     stored_.emplace_back(value, make_load(scratch, type, read));
     return stored_.back().second;
+  }
+
+  /// The bytes of the arrays that the value loads.
+  [[nodiscard]] std::int64_t loaded_bytes(const Value& value) const {
+    std::set<BufferId> buffers;
+    walk(value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) buffers.insert(v.buffer);
+    });
+    std::int64_t bytes = 0;
+    for (const BufferId buffer : buffers)
+      bytes += in_.lowered.loop.buffers[buffer].type.num_bytes().value_or(0);
+    return bytes;
   }
 
   /// True if the value is the same before the statements.
@@ -159,27 +220,24 @@ class FunctionsApart {
     return alone;
   }
 
-  /// The loops that the value depends on, in the order of the memory of what it loads first.
-  [[nodiscard]] std::vector<StmtPtr> loops_of(std::vector<StmtPtr> loops,
-                                              const Value& value) const {
+  /// The loops that the value depends on, in the order of the memory that the leading load of the
+  /// term goes over.
+  [[nodiscard]] std::vector<StmtPtr> loops_of(const std::vector<StmtPtr>& loops, const Value& value,
+                                              const Value& term) const {
     std::set<VarId> used;
-    const Value* load = nullptr;
     const auto note = [&](const Affine& index) {
-      for (const AffineTerm& term : index.terms)
-        if (term.kind == AffineTerm::Kind::loop) used.insert(term.id);
+      for (const AffineTerm& each : index.terms)
+        if (each.kind == AffineTerm::Kind::loop) used.insert(each.id);
     };
     walk(value, [&](const Value& v) {
       note(v.index);
       for (const Affine& index : v.subscripts) note(index);
-      if (v.kind == ValueKind::load && load == nullptr) load = &v;
     });
-    std::erase_if(loops, [&](const StmtPtr& loop) { return !used.contains(loop->var); });
-    if (load == nullptr) return loops;
+    const Value* const leading = leading_load(loops, term);
     std::vector<std::pair<std::int64_t, std::size_t>> order;  // negated steps, places
     for (std::size_t k = 0; k < loops.size(); ++k) {
-      const std::int64_t step =
-          stride(in_.lowered.loop, load->buffer, load->subscripts, loops[k]->var);
-      order.emplace_back(-std::abs(step), k);
+      if (!used.contains(loops[k]->var)) continue;
+      order.emplace_back(leading != nullptr ? -std::abs(step_of(*leading, *loops[k])) : 0, k);
     }
     std::ranges::sort(order);
     std::vector<StmtPtr> sorted;
@@ -188,6 +246,7 @@ class FunctionsApart {
   }
 
   Scheduling& in_;
+  std::int64_t bytes_ = 0;                             ///< of scratch so far
   std::set<BufferId> written_;                         ///< by the statements that are looked at
   std::vector<StmtPtr> around_;                        ///< the reduction, outermost first
   Block before_;                                       ///< the nests that fill scratch

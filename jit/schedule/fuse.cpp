@@ -78,6 +78,8 @@ bool starts_apart(const Stmt& stmt, const Footprint& others) {
 /// The most loops that become one: joining one more saves a single pass over memory, and compilers
 /// take long over long bodies.
 constexpr std::size_t joined_max = 64;
+/// As many more where these store the rest of an array.
+constexpr std::size_t pieces_max = 8;
 /// The most steps per element of a joined loop: beyond that, a pass over memory is negligible.
 constexpr int joined_cost_max = 700;
 
@@ -178,13 +180,25 @@ bool are_apart(const Group& first, const Group& second) {
          });
 }
 
+/// True if the second loop stores more of an array that the first stores: in parts, its rows would
+/// be stored in parts.
+bool continues_array(const Group& first, const Group& second) {
+  return std::ranges::any_of(second.touched, [&](const auto& of) {
+    const auto own = first.touched.find(of.first);
+    return of.second.written && own != first.touched.end() && own->second.written;
+  });
+}
+
 /// True if no iteration of the second loop conflicts with a later iteration of the first, and the
 /// loops share data: written by one of them or, if they are neighbours, read by both.
 bool fusable(Group& first, Group& second, bool are_neighbours,
              const LoopQuestion& becomes_vectors) {
-  const bool alike = first.may_join && second.may_join && first.parts.size() < joined_max &&
-                     first.cost + second.cost <= joined_cost_max &&
-                     first.loop().from == second.loop().from && first.loop().to == second.loop().to;
+  const bool alike =
+      first.may_join && second.may_join &&
+      (first.parts.size() < joined_max ||
+       (first.parts.size() < joined_max + pieces_max && continues_array(first, second))) &&
+      first.cost + second.cost <= joined_cost_max && first.loop().from == second.loop().from &&
+      first.loop().to == second.loop().to;
   if (!alike) return false;
   // Rows computed from the rows before run in order in any case. Fused at other distances, loops
   // whose iterations are apart would lose their parts, and loops over elements their vectors.

@@ -66,11 +66,26 @@ struct TouchedBuffers {
   }
 };
 
+/// for row { at ... { for element { straight-line code } } }, with a position that may be out of
+/// range: each element of a row is read once.
 bool is_scatter_nest(const StmtPtr& nest) {
+  if (!is_serial_loop(nest) || nest->from != 0 || nest->body.size() != 1) return false;
+  StmtPtr inner = nest->body[0];
+  bool scatters = false;
+  while (inner->kind == StmtKind::at && inner->body.size() == 1) {
+    scatters = scatters || !inner->nearest;
+    inner = StmtPtr(inner->body[0]);
+  }
+  return scatters && is_serial_loop(inner) && is_straight(inner->body);
+}
+
+/// True if the value or a position of the gather needs a local from outside.
+bool has_local(const Gather& gather) {
   bool found = false;
-  walk({nest},
-       [&](const Stmt& stmt) { found = found || (stmt.kind == StmtKind::at && !stmt.nearest); });
-  return is_serial_loop(nest) && nest->from == 0 && found;
+  const auto look = [&](const Value& v) { found = found || v.kind == ValueKind::local; };
+  walk(*gather.store->value, look);
+  for (const StmtPtr& position : gather.positions) walk(*position->value, look);
+  return found;
 }
 
 class GatherJoiner {
@@ -80,7 +95,7 @@ class GatherJoiner {
   Block joined() && {
     for (std::size_t k = 0; k < body_.size(); ++k) {
       const std::optional<Gather> gather = match_gather(body_[k]);
-      if (gather && join(*gather, k)) --k;
+      if (gather && join(*gather, k)) --k;  // the next statement is at this place now
     }
     return std::move(body_);
   }
@@ -89,8 +104,15 @@ class GatherJoiner {
   /// Removes the gather; false, with nothing changed, where it stays.
   bool join(const Gather& gather, std::size_t at) {
     const BufferId scratch = gather.store->buffer;
-    if (in_.lowered.loop.buffers[scratch].role != Role::scratch || !is_whole(gather)) return false;
+    if (in_.lowered.loop.buffers[scratch].role != Role::scratch || !is_whole(gather) ||
+        has_local(gather))
+      return false;
     const TouchedBuffers own({gather.rows});
+    // Rows from beyond the caches are gathered by several processors, where a scatter has one.
+    const bool is_near = std::ranges::all_of(own.read, [&](BufferId buffer) {
+      return in_.lowered.loop.buffers[buffer].type.num_bytes().value_or(0) <= in_.target.l3_bytes;
+    });
+    if (!is_near) return false;
     std::optional<std::size_t> reader;
     for (std::size_t k = 0; k < body_.size(); ++k) {
       const TouchedBuffers theirs({body_[k]});
@@ -189,9 +211,9 @@ class GatherJoiner {
 }  // namespace
 
 Block with_gathers_joined(Scheduling& in, const Block& body) {
-  const bool has_scratch = std::ranges::any_of(
-      in.lowered.loop.buffers, [](const BufferDecl& each) { return each.role == Role::scratch; });
-  return has_scratch ? GatherJoiner(in, body).joined() : body;
+  constexpr std::size_t statements_max = 256;  // the work is square
+  const bool may_join = body.size() <= statements_max && std::ranges::any_of(body, is_scatter_nest);
+  return may_join ? GatherJoiner(in, body).joined() : body;
 }
 
 }  // namespace heddle::jit

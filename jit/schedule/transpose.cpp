@@ -21,8 +21,8 @@ namespace {
 /// Bytes of each row that are read at a time. As many rows are written as a page has elements, each
 /// in a separate page; second-level TLBs hold so many pages.
 constexpr std::int64_t page_bytes = 4096;
-/// Bytes of a row whose functions are computed ahead at a time: a strip of such rows stays in the
-/// first-level cache.
+/// Bytes of a row whose functions are computed ahead at a time: a strip of such rows, 16 KiB where
+/// elements have four bytes, stays in the first-level cache.
 constexpr std::int64_t computed_bytes = 1024;
 /// A strip takes as many blocks of memory.
 constexpr std::size_t computed_max = 2;
@@ -96,9 +96,9 @@ class Turned {
     // that track instructions follow it.
     const LoopMark mark = in_registers_ && is_cheap() ? LoopMark::unroll : LoopMark::serial;
     if (computes_) {
-      return each_tile(across, computed_bytes / size_, [&](const Range& page) {
-        return each_tile(along, rows_,
-                         [&](const Range& lines) { return computed_and_turned(lines, page); });
+      return each_tile(along, rows_, [&](const Range& lines) {
+        return each_tile(across, computed_bytes / size_,
+                         [&](const Range& page) { return computed_and_turned(lines, page); });
       });
     }
     // The last strip prefetches beyond the rows that are read, by at most the number of rows that

@@ -100,6 +100,8 @@ class ScratchTurner {
     for (std::size_t n = 0; n < users.size(); ++n) {
       StmtPtr nest = reading_turned(body_[users[n]], buffer);
       const bool is_turned = is_transpose(in_.lowered.loop, nest);
+      // Iterations that run in order would lie across from then on.
+      if (!before[n] && !is_turned) return exchange_axes(buffer);
       fewer += (before[n] ? 1 : 0) - (is_turned ? 1 : 0);
       // The iterations of a transpose run in any order.
       if (before[n] && !is_turned) nest = along_stores(nest);

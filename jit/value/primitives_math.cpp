@@ -97,8 +97,8 @@ V reduced_exp(V x, const Rounded& k) {
   return exp_polynomial(fma(k.value, pick(x, 0x1.05c61p-29, -0x1.abc9e3b39803fp-56), high));
 }
 
-/// 0 where a is below the lowest argument, otherwise the value, of which a NaN stays one.
-V zero_below(V a, double lowest, V value) { return select(a < real(a, lowest), like(a, 0), value); }
+/// 0 where a is below the number, otherwise the value, of which a NaN stays one.
+V zero_below(V a, double number, V value) { return select(a < real(a, number), like(a, 0), value); }
 
 V per_ln2(V like) { return pick(like, 0x1.715476p0, 0x1.71547652b82fep0); }
 
@@ -206,22 +206,25 @@ Split split_exponent(V x) {
 }
 
 // Above the highest k the polynomials continue to grow, and results are infinite. Below the lowest
-// argument results are 0, and so is what is scaled: a processor takes a hundred cycles over a
-// vector with a product that is too small, as of the exponentials of masked elements, -infinity.
+// argument results are 0, and from a bit above it on what is scaled is 0, too: a processor takes a
+// hundred cycles over a vector with a product that is too small, as of the exponentials of masked
+// elements, -infinity. (With one number for both, GCC would make a branch of the comparisons, and
+// no vectors of plain loops.)
 V math_exp(V a) {
   const RealFormat& format = real_format(a.type);
-  const double lowest = a.type == DType::f32 ? -104 : -746;
-  const V x = at_least(a, lowest);
+  const bool single = a.type == DType::f32;
+  const V x = at_least(a, single ? -104 : -746);
   const Rounded k = round_at_most(x, per_ln2(x), 2 * format.bias, format.bias + 1);
-  return scale_by_power(zero_below(a, lowest, reduced_exp(x, k)), k);
+  return scale_by_power(zero_below(a, single ? -103.98 : -745.2, reduced_exp(x, k)), k);
 }
 
 V math_exp2(V a) {
   const RealFormat& format = real_format(a.type);
-  const double lowest = a.type == DType::f32 ? -151 : -1076;
-  const V x = at_least(a, lowest);
+  const bool single = a.type == DType::f32;
+  const V x = at_least(a, single ? -151 : -1076);
   const Fraction parts = split_fraction(x, 2 * format.bias, format.bias + 1);
-  return scale_by_power(zero_below(a, lowest, polynomial(exp2_poly, parts.rest)), parts.k);
+  return scale_by_power(zero_below(a, single ? -150 : -1075, polynomial(exp2_poly, parts.rest)),
+                        parts.k);
 }
 
 V math_log(V a) {

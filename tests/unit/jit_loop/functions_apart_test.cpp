@@ -55,6 +55,16 @@ kernel {
   EXPECT_NE(comments(made.loop).find("columns at once"), std::string::npos) << print(made.loop);
 }
 
+// J9: what is read across beside its own rows is turned first
+TEST(FunctionsApartTest, ReadsAcrossAreTurned) {
+  const Tensor x("x", f32, {40, 40}), sums("sums", f32, {40});
+  const Index i, k;
+  Program of_rows("rows");
+  of_rows << (sums(i) += abs(x(i, k) - x(k, i)));
+  EXPECT_EQ(arrays_of_functions(of_rows), 1);
+  expect_unchanged(of_rows);
+}
+
 // J9: what lanes compute, what the reduction itself changes, and a few terms stay
 TEST(FunctionsApartTest, OthersStay) {
   const Wave m;
@@ -64,6 +74,11 @@ TEST(FunctionsApartTest, OthersStay) {
   const Tensor y("y", f32, {7}), sum("sum", f32, {});
   few << (sum() += sin(y(m.i)));
   EXPECT_EQ(arrays_of_functions(few), 0);
+  Program outer("outer");
+  const Tensor a("a", f32, {90}), b("b", f32, {90});
+  const Index j;
+  outer << (sum() += sin(a(m.i) * b(j)));
+  EXPECT_EQ(arrays_of_functions(outer), 0) << "many more than what is loaded";
   changed << (m.of_rows(m.i) += sin(m.of_rows(m.i) + m.x(m.i, m.k)));
   EXPECT_EQ(arrays_of_functions(changed), 0);
 }

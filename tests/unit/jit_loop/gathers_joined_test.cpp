@@ -1,6 +1,7 @@
 // Messages along the edges of a graph: gathered rows that a scatter adds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "unit/jit_loop/scheduled.hpp"
@@ -23,10 +24,9 @@ struct Edges {
 bool are_joined(const Program& program) {
   expect_unchanged(program);
   const Lowered made = schedule(optimize(lower(program)), with_isa(native_target(), Isa::avx512));
-  for (std::size_t k = 0; k < made.tensors.size(); ++k) {
-    if (made.tensors[k].label() == "messages") return made.loop.buffers[k].type.num_elements() == 1;
-  }
-  return true;
+  const auto messages = std::ranges::find(made.tensors, "messages", &Tensor::label);
+  EXPECT_NE(messages, made.tensors.end());
+  return messages != made.tensors.end() && messages->type().num_elements() == 1;
 }
 
 // J9: a scatter reads rows where they come from, with what it multiplies them by
@@ -58,6 +58,12 @@ TEST(GathersJoinedTest, OthersStay) {
   other << (g.messages(g.e, g.k) = g.x(at(g.from(g.e)), g.k))
         << (g.sums(at(g.to(g.e)), g.k) += g.messages(edge_count - 1 - Subscript(g.e), g.k));
   EXPECT_FALSE(are_joined(other));
+  const Tensor wide("wide", f32, {8, 20}), sums("sums", f32, {node_count, 20});
+  const Index j;
+  Program product("product");
+  product << (g.messages(g.e, g.k) = g.x(at(g.from(g.e)), g.k) * g.w(g.e))
+          << (sums(at(g.to(g.e)), j) += g.messages(g.e, g.k) * wide(g.k, j));
+  EXPECT_FALSE(are_joined(product)) << "each row is read for many elements";
   dear << (g.messages(g.e, g.k) = exp(g.x(at(g.from(g.e)), g.k)))
        << (g.sums(at(g.to(g.e)), g.k) += g.messages(g.e, g.k));
   EXPECT_FALSE(are_joined(dear));

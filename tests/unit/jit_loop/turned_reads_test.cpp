@@ -73,7 +73,12 @@ TEST(TurnedReadsTest, ScratchIsTurnedForFewerTransposes) {
     const std::string found = comments(made.loop);
     return std::ranges::count(found, ':');  // each names one
   };
-  Program both("both"), across("across"), along("along");
+  Program both("both"), across("across"), along("along"), running("running");
+  const Index n(side_length - 1);
+  running << (kept(s.i, s.k) = exp(s.x(s.i, s.k)))
+          << (kept(n + 1, s.k) = kept(n, s.k) + kept(n + 1, s.k))
+          << (s.z(s.i, s.k) = kept(s.k, s.i)) << (s.y(s.i, s.k) = kept(s.k, s.i) + 1);
+  EXPECT_EQ(turned_arrays(running), 1) << "rows that follow from each other stay";
   both << (kept(s.i, s.k) = exp(s.x(s.k, s.i)))
        << (s.z(s.i, s.k) = kept(s.i, s.k) * kept(s.k, s.i));
   EXPECT_EQ(transposes(both), 1);
