@@ -64,6 +64,7 @@ class TurnedReads {
       chain = std::max(chain, chain_of(*stmt->value));
       find_functions(stmt->value, *found, functions);
     }
+    for (ValuePtr& function : functions) function = below_last_link(function);
     const bool is_chain = chain > 1;
     for (const ValuePtr& value : is_chain && !functions.empty() ? functions : found->turned)
       note(value, *found, at, is_chain);
@@ -105,6 +106,22 @@ class TurnedReads {
     functions.resize(before);
     functions.push_back(value);
     return true;
+  }
+
+  /// What the last function of a chain is a function of: the last one runs where elements are
+  /// turned. The value itself where it is no chain.
+  [[nodiscard]] static ValuePtr below_last_link(const ValuePtr& value) {
+    const ValuePtr* link = nullptr;
+    for (const ValuePtr& arg : value->args) {
+      if (!has_costly(*arg)) continue;
+      if (link != nullptr) return value;
+      link = &arg;
+    }
+    if (link == nullptr) return value;
+    const bool is_costly = value->kind == ValueKind::op && own_cost(*value) >= costly;
+    if (is_costly) return *link;
+    const ValuePtr below = below_last_link(*link);
+    return below == *link ? value : below;
   }
 
   [[nodiscard]] ValuePtr key_of(const ValuePtr& value, const Transpose& found) const {

@@ -102,6 +102,12 @@ TEST(TurnedReadsTest, ChainsReadThem) {
   };
   chain << (s.z(s.i, s.k) = tanh(exp(s.x(s.k, s.i)) * s.y(s.k, s.i)));
   EXPECT_EQ(computed(chain), 1);
+  const Lowered made = schedule(optimize(lower(chain)), with_isa(native_target(), Isa::avx512));
+  std::set<Op> before;  // the turn
+  walk_values({made.loop.body.front()}, [&](const Value& v) {
+    if (v.kind == ValueKind::op) before.insert(v.op);
+  });
+  EXPECT_TRUE(before.contains(Op::exp) && !before.contains(Op::tanh)) << print(made.loop);
   EXPECT_EQ(turned_arrays(chain), 0);
   two << (s.z(s.i, s.k) = tanh(exp(s.x(s.k, s.i)) * s.y(s.i, s.k)));
   EXPECT_EQ(computed(two), 1);
