@@ -143,8 +143,8 @@ class FunctionsApart {
     return stride(in_.lowered.loop, load.buffer, load.subscripts, loop.var);
   }
 
-  /// True if the value has loads that are contiguous along another loop than the leading load of
-  /// the term, as x[j, i] beside x[i, j].
+  /// True if the value has loads that go across where the leading load of the term is contiguous,
+  /// as x[j, i] beside x[i, j].
   [[nodiscard]] bool reads_across(const std::vector<StmtPtr>& loops, const Value& value,
                                   const Value& term) const {
     const auto along = [&](const Value& load) -> const Stmt* {
@@ -156,8 +156,9 @@ class FunctionsApart {
     const Stmt* const first = leading != nullptr ? along(*leading) : nullptr;
     bool across = false;
     walk(value, [&](const Value& v) {
-      const Stmt* const own = v.kind == ValueKind::load ? along(v) : nullptr;
-      across = across || (first != nullptr && own != nullptr && own != first);
+      if (v.kind != ValueKind::load || first == nullptr || step_of(v, *first) == 0) return;
+      const Stmt* const own = along(v);
+      across = across || (own != nullptr && own != first);
     });
     return across;
   }

@@ -63,6 +63,10 @@ TEST(FunctionsApartTest, ReadsAcrossAreTurned) {
   of_rows << (sums(i) += abs(x(i, k) - x(k, i)));
   EXPECT_EQ(arrays_of_functions(of_rows), 1);
   expect_unchanged(of_rows);
+  Program weighted("weighted");
+  const Tensor w("w", f32, {40});
+  weighted << (sums(k) += abs(x(i, k) - w(i)));
+  EXPECT_EQ(arrays_of_functions(weighted), 0) << "elements of rows beside one of a column";
 }
 
 // J9: what lanes compute, what the reduction itself changes, and a few terms stay
