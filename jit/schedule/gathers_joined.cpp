@@ -130,8 +130,7 @@ class GatherJoiner {
       return false;
     body_[*reader] = with_rows(body_[*reader], gather);
     body_.erase(body_.begin() + static_cast<std::ptrdiff_t>(at));
-    const std::size_t axes = in_.lowered.loop.buffers[scratch].type.dims.size();
-    for (std::size_t axis = 0; axis < axes; ++axis) set_extent(in_.lowered, scratch, axis, 1);
+    leave_one_element(in_.lowered, scratch);
     return true;
   }
 

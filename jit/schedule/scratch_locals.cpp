@@ -97,7 +97,7 @@ class ScratchLocals {
   Block straight(const Block& body) {
     const Locals locals = locals_of(body);
     if (locals.empty()) return body;
-    for (const auto& [element, local] : locals) leave_one_element(element.first);
+    for (const auto& [element, local] : locals) leave_one_element(in_.lowered, element.first);
     std::set<LocalId> declared;
     Block result;
     for (const StmtPtr& stmt : body) {
@@ -122,11 +122,6 @@ class ScratchLocals {
       }
     }
     return result;
-  }
-
-  void leave_one_element(BufferId buffer) {
-    const std::size_t axes = in_.lowered.loop.buffers[buffer].type.dims.size();
-    for (std::size_t axis = 0; axis < axes; ++axis) set_extent(in_.lowered, buffer, axis, 1);
   }
 
   Scheduling& in_;

@@ -187,6 +187,11 @@ void set_extent(Lowered& lowered, BufferId buffer, std::size_t axis, std::int64_
       Tensor(lowered.tensors[buffer].label(), decl.type.dtype, std::move(dims));
 }
 
+void leave_one_element(Lowered& lowered, BufferId buffer) {
+  const std::size_t axes = lowered.loop.buffers[buffer].type.dims.size();
+  for (std::size_t axis = 0; axis < axes; ++axis) set_extent(lowered, buffer, axis, 1);
+}
+
 void shrink_scratch(Lowered& lowered) {
   Block& body = lowered.loop.body;
   const std::vector<std::vector<std::size_t>> users = users_of(lowered.loop);

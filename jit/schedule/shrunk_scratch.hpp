@@ -16,6 +16,8 @@ using ShrunkAxes = std::map<BufferId, std::size_t>;
                                    const Affine& place);
 /// Sets the extent of an axis of scratch.
 void set_extent(Lowered& lowered, BufferId buffer, std::size_t axis, std::int64_t extent);
+/// Leaves one element of scratch that nothing accesses any more.
+void leave_one_element(Lowered& lowered, BufferId buffer);
 
 /// Shrinks scratch to the part that is in use at a time, which stays in cache: one row where each
 /// iteration of a single outer loop uses a row of its own, or computes its row from the row before,
