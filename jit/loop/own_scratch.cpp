@@ -2,6 +2,7 @@
 #include "jit/loop/own_scratch.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -34,13 +35,18 @@ bool moves_with(const std::vector<Affine>& subscripts, VarId var) {
   });
 }
 
-Block first_iteration(const Stmt& nest) {
-  Substitution first;
-  first.vars[nest.var] = {nest.from, {}};
+/// The most iterations of a loop that are examined one by one.
+constexpr std::int64_t iterations_max = 64;
+
+Block iteration(const Stmt& nest, std::int64_t at) {
+  Substitution by;
+  by.vars[nest.var] = {at, {}};
   Block body;
-  for (const StmtPtr& stmt : nest.body) body.push_back(substitute(stmt, first));
+  for (const StmtPtr& stmt : nest.body) body.push_back(substitute(stmt, by));
   return body;
 }
+
+Block first_iteration(const Stmt& nest) { return iteration(nest, nest.from); }
 
 bool touches_move(const StmtPtr& nest, BufferId id) {
   bool moves = false;
@@ -65,6 +71,22 @@ Block without_repeats(const Block& body, BufferId id) {
   return once;
 }
 
+/// The iterations of short loops one after the other: one may read what another has written.
+Block one_by_one(const Block& body, BufferId id) {
+  Block all;
+  for (const StmtPtr& stmt : body) {
+    if (stmt->kind == StmtKind::loop && stmt->to - stmt->from <= iterations_max &&
+        touches_move(stmt, id)) {
+      for (std::int64_t at = stmt->from; at < stmt->to; ++at) {
+        for (StmtPtr& inner : iteration(*stmt, at)) all.push_back(std::move(inner));
+      }
+    } else {
+      all.push_back(stmt);
+    }
+  }
+  return all;
+}
+
 Interface interface_of(const Loop& loop, Block body) {
   return read_interface({loop.buffers, loop.statics, std::move(body)});
 }
@@ -87,15 +109,15 @@ std::set<BufferId> own_scratch(const Loop& loop) {
     });
     std::erase_if(touched, [&](BufferId id) { return !own.contains(id); });
     if (touched.empty()) continue;
-    const Block iteration = first_iteration(*stmt);
-    const Interface as_it_is = interface_of(loop, iteration);
-    const auto reads_first = [](const Interface& interface, BufferId id) {
-      return interface.buffers[id].reads_before_writing;
+    const Block first = first_iteration(*stmt);
+    const Interface as_it_is = interface_of(loop, first);
+    const auto reads_first = [&](const Block& body, BufferId id) {
+      return interface_of(loop, body).buffers[id].reads_before_writing;
     };
     for (const BufferId id : touched) {
-      if (reads_first(as_it_is, id) &&
-          reads_first(interface_of(loop, without_repeats(iteration, id)), id))
-        own.erase(id);
+      if (!as_it_is.buffers[id].reads_before_writing) continue;
+      const Block once = without_repeats(first, id);
+      if (reads_first(once, id) && reads_first(one_by_one(once, id), id)) own.erase(id);
     }
   }
   return own;

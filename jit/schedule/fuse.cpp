@@ -227,7 +227,9 @@ bool fusable(Group& first, Group& second, bool are_neighbours,
   if (shares_written && first.has_positions != second.has_positions &&
       (first.has_positions ? second : first).become_vectors(becomes_vectors))
     return false;
-  if (first.gathers && !second.gathers && !second.has_positions && second.cost >= apart_cost_min)
+  // What is stored in parts would be loaded as rows at once, which waits for the stores.
+  if (first.gathers && !second.gathers && !second.has_positions &&
+      (second.cost >= apart_cost_min || !is_innermost(second.loop())))
     return false;
   // Positions computed in vectors, for a loop that reads there.
   if (second.gathers && !first.gathers && !first.has_positions && shares_written &&

@@ -20,9 +20,11 @@
 #include "jit/schedule/gpu_groups.hpp"
 #include "jit/schedule/hoist.hpp"
 #include "jit/schedule/joined_axes.hpp"
+#include "jit/schedule/joined_copies.hpp"
 #include "jit/schedule/lanes.hpp"
 #include "jit/schedule/narrowed_indices.hpp"
 #include "jit/schedule/one_hot_sums.hpp"
+#include "jit/schedule/overlapped_loops.hpp"
 #include "jit/schedule/parallel.hpp"
 #include "jit/schedule/positions_ahead.hpp"
 #include "jit/schedule/prefetch.hpp"
@@ -192,14 +194,16 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
     lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone,
                                    [&](const StmtPtr& nest) { return is_elementwise(in, nest); });
     lowered.loop.body = with_rows_in_blocks(in, lowered.loop.body, stays_alone);
+    store_scratch_in_locals(in);
+    join_copies(lowered);
   }
-  if (steps.take(ScheduleStep::fuse)) store_scratch_in_locals(in);
   shrink_scratch(lowered);
   const bool hoists = steps.take(ScheduleStep::hoist);
   if (hoists) store_shared_values(in);
   Block after = scheduled(in, steps, lowered.loop.body, true);
   if (hoists) after = share_loads(in.fresh, share_values(in.fresh, hoist_values(in.fresh, after)));
   if (steps.take(ScheduleStep::elementwise)) after = with_positions_ahead(in, after);
+  if (steps.take(ScheduleStep::fuse)) after = with_overlapped_loops(in.fresh, after);
   if (steps.take(ScheduleStep::prefetch)) after = fetch_rows_ahead(in, after);
   if (steps.take(ScheduleStep::reduction)) after = with_sums_in_blocks(in, after);
   lowered.loop.body = renumbered(with_subtractions(after));

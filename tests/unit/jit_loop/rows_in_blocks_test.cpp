@@ -50,6 +50,22 @@ TEST(RowsInBlocksTest, OthersStayWhole) {
   EXPECT_EQ(scratch_of(lengths(many_rows, true)), 3 * many_rows);
 }
 
+// J9: cheap functions of rows that are read at positions are not fused with the reads
+TEST(RowsInBlocksTest, ReadsStayApartFromRows) {
+  const Tensor k("k", i64, {many_rows}), x("x", f32, {40, 3}), s("s", f32, {many_rows}),
+      y("y", f32, {many_rows, 3});
+  Tensor d("d", f32, {many_rows, 3});
+  d.set_mode(MemoryMode::local);
+  const Index row, across;
+  Program program("scaled");
+  program << (d(row, across) = x(at(k(row)), across) - x(0, across))
+          << (s(row) += d(row, across) * d(row, across))
+          << (y(row, across) = s(row) * d(row, across));
+  const std::int64_t elements = scratch_of(program);
+  EXPECT_GE(elements, 3 * 128);
+  EXPECT_LE(elements, 3 * 512);
+}
+
 // J9: iterations that share elements, as those of a sum at positions, are no blocks: loops before
 // them would lose their parts
 TEST(RowsInBlocksTest, SumsAtPositionsStayApart) {
