@@ -15,10 +15,46 @@ namespace {
 /// The most copies of a reader: three parts along each of two axes.
 constexpr std::size_t parts_max = 9;
 
-/// True if the statement is serial loops around declarations and a store to another buffer. Each
-/// loop goes along an axis of that buffer: the parts of the loop then store boxes that cover what
-/// the loop covers.
-bool is_elementwise(const StmtPtr& reader, BufferId buffer) {
+/// True if the block is declarations, assignments, and loops over these.
+bool only_sums(const Block& body) {
+  return std::ranges::all_of(body, [](const StmtPtr& stmt) {
+    if (stmt->kind == StmtKind::loop)
+      return stmt->mark == LoopMark::serial && only_sums(stmt->body);
+    return stmt->kind == StmtKind::declare || stmt->kind == StmtKind::assign;
+  });
+}
+
+bool contains(const std::vector<Affine>& subscripts, VarId var) {
+  return std::ranges::any_of(subscripts, [&](const Affine& index) {
+    return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
+      return term.kind == AffineTerm::Kind::loop && term.id == var;
+    });
+  });
+}
+
+/// True if loads of the buffer, in sums, read each element once.
+bool sum_once(const Block& body, BufferId buffer, std::set<VarId> loops) {
+  return std::ranges::all_of(body, [&](const StmtPtr& stmt) {
+    if (stmt->kind == StmtKind::loop) {
+      std::set<VarId> inner = loops;
+      inner.insert(stmt->var);
+      return sum_once(stmt->body, buffer, std::move(inner));
+    }
+    bool once = true;
+    if (!stmt->value || loops.empty()) return once;
+    walk(*stmt->value, [&](const Value& v) {
+      if (v.kind != ValueKind::load || v.buffer != buffer) return;
+      once = once &&
+             std::ranges::all_of(loops, [&](VarId var) { return contains(v.subscripts, var); });
+    });
+    return once;
+  });
+}
+
+/// True if the statement is serial loops around declarations, sums and a store to another buffer.
+/// Each loop goes along an axis of that buffer: the parts of the loop then store boxes that cover
+/// what the loop covers.
+bool stores_elements(const StmtPtr& reader, BufferId buffer) {
   std::set<VarId> loops;
   const Block alone{reader};
   const Block* body = &alone;
@@ -30,13 +66,16 @@ bool is_elementwise(const StmtPtr& reader, BufferId buffer) {
   if (body->empty()) return false;
   const Stmt& store = *body->back();
   if (store.kind != StmtKind::store || store.buffer == buffer) return false;
+  std::set<VarId> others = loops;
   for (const Affine& index : store.subscripts) {
     if (index.terms.size() == 1 && index.terms[0].kind == AffineTerm::Kind::loop &&
         index.terms[0].coefficient == 1)
-      loops.erase(index.terms[0].id);
+      others.erase(index.terms[0].id);
   }
-  const auto declares = [](const StmtPtr& stmt) { return stmt->kind == StmtKind::declare; };
-  return loops.empty() && std::all_of(body->begin(), body->end() - 1, declares);
+  const Block before(body->begin(), body->end() - 1);
+  const bool has_sums = std::ranges::any_of(
+      before, [](const StmtPtr& stmt) { return stmt->kind != StmtKind::declare; });
+  return others.empty() && only_sums(before) && (!has_sums || sum_once(before, buffer, loops));
 }
 
 class PieceReader {
@@ -47,9 +86,23 @@ class PieceReader {
   /// Throws NotInPieces.
   Block read(const Block& body) {
     if (body.size() == 1 && body.front()->kind == StmtKind::loop) return parts(*body.front());
+    return elements(body);
+  }
+
+  struct NotInPieces {};
+
+ private:
+  /// The statements of an element: loops among them are sums, which stay whole.
+  Block elements(const Block& body) {
     done_.clear();
     Block result;
     for (const StmtPtr& stmt : body) {
+      if (stmt->kind == StmtKind::loop) {
+        ranges_[stmt->var] = {stmt->from, stmt->to};
+        result.push_back(with_body(*stmt, elements(stmt->body)));
+        done_.clear();
+        continue;
+      }
       ValuePtr value = rebuild(stmt->value, [&](ValuePtr v) {
         return v->kind == ValueKind::load && v->buffer == buffer_ ? element(*v, result) : v;
       });
@@ -58,9 +111,6 @@ class PieceReader {
     return result;
   }
 
-  struct NotInPieces {};
-
- private:
   Block parts(const Stmt& loop) {
     ranges_[loop.var] = {loop.from, loop.to};
     const Cuts cuts = cuts_of(loop);
@@ -166,7 +216,7 @@ class PieceReader {
 
 std::optional<Block> read_in_pieces(const StmtPtr& reader, BufferId buffer, const Pieces& pieces,
                                     NewNames& names) {
-  if (!is_elementwise(reader, buffer)) return std::nullopt;
+  if (!stores_elements(reader, buffer)) return std::nullopt;
   try {
     return PieceReader(buffer, pieces, names).read({reader});
   } catch (const PieceReader::NotInPieces&) {

@@ -1,6 +1,6 @@
-// Tensors that several statements store in pieces, as pad and concatenate do. An elementwise reader
-// need not load such a tensor: where its loops are cut at the ends of the pieces, each part
-// computes elements of one piece. Pure; any thread.
+// Tensors that several statements store in pieces, as pad and concatenate do. Elementwise readers,
+// and sums whose terms are in one piece, need not load such a tensor: where their loops are cut at
+// the ends of the pieces, each part computes elements of one piece. Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,8 @@ struct NewNames {
 };
 
 /// A reader of `buffer`, as statements that compute the elements instead of loading them: the same
-/// operations per element. None where the reader is not elementwise, or reads at computed
-/// positions, or where more than nine parts would arise.
+/// operations per element. None where the reader is neither elementwise nor a sum that reads each
+/// element once, or reads at computed positions, or where more than nine parts would arise.
 [[nodiscard]] std::optional<Block> read_in_pieces(const StmtPtr& reader, BufferId buffer,
                                                   const Pieces& pieces, NewNames& names);
 

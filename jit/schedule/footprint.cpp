@@ -1,6 +1,8 @@
 // See footprint.hpp.
 #include "jit/schedule/footprint.hpp"
 
+#include <algorithm>
+
 #include "jit/loop/rewrite.hpp"
 
 namespace heddle::jit {
@@ -14,6 +16,36 @@ void join(std::optional<Distances>& to, const std::optional<Distances>& from) {
 }
 
 }  // namespace
+
+void Distances::add(const Distances& other) {
+  lowest = std::min(lowest, other.lowest);
+  highest = std::max(highest, other.highest);
+  if (other.count_ == 0) count_ = 0;
+  for (const std::int64_t one : other.each()) {
+    if (count_ == 0) return;
+    if (std::ranges::find(each(), one) != each().end()) continue;
+    if (count_ == each_.size()) {
+      count_ = 0;
+    } else {
+      each_[count_++] = one;
+    }
+  }
+}
+
+bool Distances::are_apart(std::int64_t extent) const {
+  if (are_one()) return true;
+  return count_ > 0 && std::ranges::all_of(each(), [&](std::int64_t a) {
+           return std::ranges::all_of(each(), [&](std::int64_t b) {
+             return a == b || std::max(a, b) - extent >= std::min(a, b);
+           });
+         });
+}
+
+bool Distances::meet(const Distances& other) const {
+  return std::ranges::any_of(each(), [&](std::int64_t one) {
+    return std::ranges::find(other.each(), one) != other.each().end();
+  });
+}
 
 void AxisUse::add(const AxisUse& other) {
   join(reads, other.reads);
@@ -43,7 +75,7 @@ Footprint footprint(const Stmt& loop) {
   const auto touch = [&](BufferId buffer, const std::vector<Affine>& at, bool writes) {
     FootprintPart access{writes, false, std::map<std::size_t, AxisUse>()};
     for (std::size_t axis = 0; axis < at.size(); ++axis) {
-      const Distances here{at[axis].constant, at[axis].constant};
+      const Distances here(at[axis].constant);
       if (affine_add(at[axis], Affine{-here.lowest, {}}) == affine_var(loop.var))
         (*access.own_axes)[axis] = writes ? AxisUse{{}, here} : AxisUse{here, {}};
     }
@@ -62,10 +94,10 @@ Footprint footprint(const Stmt& loop) {
   return result;
 }
 
-bool carries(const Footprint& touched) {
-  return std::ranges::any_of(touched, [](const auto& of) {
+bool carries(const Footprint& touched, std::int64_t extent) {
+  return std::ranges::any_of(touched, [&](const auto& of) {
     const auto& [buffer, part] = of;
-    const auto is_own = [](const auto& axis) { return axis.second.all().are_one(); };
+    const auto is_own = [&](const auto& axis) { return axis.second.all().are_apart(extent); };
     return part.written &&
            (part.whole || !part.own_axes || std::ranges::none_of(*part.own_axes, is_own));
   });

@@ -202,25 +202,30 @@ bool fusable(Group& first, Group& second, bool are_neighbours,
   if (!alike) return false;
   // Rows computed from the rows before run in order in any case. Fused at other distances, loops
   // whose iterations are apart would lose their parts, and loops over elements their vectors.
+  const std::int64_t extent = first.loop().to - first.loop().from;
   const bool in_order = !is_innermost(first.loop()) && !is_innermost(second.loop()) &&
-                        (carries(first.touched) || carries(second.touched));
+                        (carries(first.touched, extent) || carries(second.touched, extent));
   bool shares = false, shares_written = false;
   for (const auto& [buffer, theirs] : second.touched) {
     const auto own = first.touched.find(buffer);
     if (own == first.touched.end()) continue;
     const FootprintPart& mine = own->second;
     const bool written = mine.written || theirs.written;
-    const bool meets = !mine.whole && !theirs.whole && mine.own_axes && theirs.own_axes &&
-                       std::ranges::any_of(*mine.own_axes, [&](const auto& axis) {
-                         const auto other = theirs.own_axes->find(axis.first);
-                         if (other == theirs.own_axes->end()) return false;
-                         AxisUse both = axis.second;
-                         both.add(other->second);
-                         return both.all().are_one() ||
-                                (written && in_order && follows(axis.second, other->second));
-                       });
-    if (written && !meets) return false;
-    shares_written = shares_written || written;
+    bool fits = false, meets = false;
+    if (!mine.whole && !theirs.whole && mine.own_axes && theirs.own_axes) {
+      for (const auto& [axis, use] : *mine.own_axes) {
+        const auto other = theirs.own_axes->find(axis);
+        if (other == theirs.own_axes->end()) continue;
+        AxisUse both = use;
+        both.add(other->second);
+        const bool is_apart = both.all().are_apart(extent);
+        const bool follow = written && in_order && follows(use, other->second);
+        fits = fits || is_apart || follow;
+        meets = meets || follow || (is_apart && use.all().meet(other->second.all()));
+      }
+    }
+    if (written && !fits) return false;
+    shares_written = shares_written || (written && meets);
     shares = shares || meets;
   }
   // Beside computed positions, elements would become scalar code.

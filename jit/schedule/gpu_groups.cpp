@@ -345,7 +345,8 @@ Lowered schedule_on_gpu(Lowered lowered, const Target& target,
   // Fused nests need a single launch, and a statement's results are at hand for the next one. Nests
   // with too few iterations to occupy the GPU stay alone, and so do recurrences.
   const auto stays_alone = [&](const StmtPtr& nest) {
-    return iterations_of(*nest) < gpu_groups_wanted || carries(footprint(*nest)) ||
+    return iterations_of(*nest) < gpu_groups_wanted ||
+           carries(footprint(*nest), nest->to - nest->from) ||
            find_contraction(lowered.loop, nest).has_value() || is_transpose(lowered.loop, nest);
   };
   const auto becomes_vectors = [](const StmtPtr&) { return false; };

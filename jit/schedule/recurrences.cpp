@@ -20,7 +20,8 @@ bool begins_a_row_before(const Stmt& first, const Stmt& second) {
   if (!is_loop_over_rows(first) || !is_loop_over_rows(second) || second.to != first.to + 1)
     return false;
   const Footprint written = footprint(first), used = footprint(second);
-  if (!carries(written) || carries(used)) return false;
+  if (!carries(written, first.to - first.from) || carries(used, second.to - second.from))
+    return false;
   bool uses_rows = false;
   for (const auto& [buffer, theirs] : used) {
     const auto mine = written.find(buffer);

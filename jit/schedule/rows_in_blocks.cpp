@@ -23,7 +23,8 @@ constexpr std::int64_t row_bytes_max = 64;
 /// True if the loop's iterations share nothing, so that its blocks may run in parts.
 bool may_be_cut(const StmtPtr& stmt, const LoopQuestion& fixed) {
   if (stmt->kind != StmtKind::loop || stmt->mark != LoopMark::serial || stmt->from != 0 ||
-      stmt->to < blocks_of_rows_min * block_wanted || fixed(stmt) || carries(footprint(*stmt)))
+      stmt->to < blocks_of_rows_min * block_wanted || fixed(stmt) ||
+      carries(footprint(*stmt), stmt->to))
     return false;
   std::set<LocalId> own;
   bool apart = true;

@@ -2,12 +2,16 @@
 #include "jit/schedule/scratch_locals.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "jit/loop/affine_value.hpp"
 #include "jit/loop/rewrite.hpp"
 #include "jit/schedule/shrunk_scratch.hpp"
 
@@ -30,20 +34,31 @@ class ElementAccesses {
   [[nodiscard]] std::int64_t count() const { return count_; }
   [[nodiscard]] const std::set<Place>& places() const { return places_; }
   /// True if each iteration stores what it reads, and no other iteration reads that: places differ
-  /// by numbers alone.
-  [[nodiscard]] bool are_of_one_iteration() const {
-    if (places_.empty() || !begin_with_stores_) return false;
-    const Place& first = *places_.begin();
-    return std::ranges::all_of(places_, [&](const Place& place) {
-      for (std::size_t axis = 0; axis < first.size(); ++axis) {
-        const bool are_numbers = first[axis].terms.empty() && place[axis].terms.empty();
-        if (!are_numbers && place[axis] != first[axis]) return false;
-      }
-      return true;
-    });
+  /// by numbers alone, or by so much that they are in different parts of an axis.
+  [[nodiscard]] bool are_of_one_iteration(const LoopRanges& ranges) const {
+    if (places_.empty() || places_.size() > places_max || !begin_with_stores_) return false;
+    for (auto place = places_.begin(); place != places_.end(); ++place) {
+      if (!std::all_of(std::next(place), places_.end(),
+                       [&](const Place& other) { return are_apart(*place, other, ranges); }))
+        return false;
+    }
+    return true;
   }
 
  private:
+  static constexpr std::size_t places_max = 512;  // all pairs are compared
+
+  static bool are_apart(const Place& a, const Place& b, const LoopRanges& ranges) {
+    for (std::size_t axis = 0; axis < a.size(); ++axis) {
+      const bool are_numbers = a[axis].terms.empty() && b[axis].terms.empty();
+      if (are_numbers || a[axis] == b[axis]) continue;
+      const std::optional<Interval> of_a = reach(a[axis], ranges), of_b = reach(b[axis], ranges);
+      if (!of_a || !of_b || (of_a->lowest <= of_b->highest && of_b->lowest <= of_a->highest))
+        return false;
+    }
+    return true;
+  }
+
   std::int64_t count_ = 0;
   std::set<Place> places_;
   bool begin_with_stores_ = true;  // at each place
@@ -64,7 +79,10 @@ void find_accesses(const Stmt& stmt, ByBuffer& found) {
 class ScratchLocals {
  public:
   explicit ScratchLocals(Scheduling& in) : in_(in) {
-    walk(in.lowered.loop.body, [this](const Stmt& stmt) { find_accesses(stmt, all_); });
+    walk(in.lowered.loop.body, [this](const Stmt& stmt) {
+      find_accesses(stmt, all_);
+      if (binds_variable(stmt)) ranges_[stmt.var] = {stmt.from, stmt.to};
+    });
   }
 
   /// The statements with such locals.
@@ -86,7 +104,7 @@ class ScratchLocals {
     for (const auto& [buffer, accesses] : here) {
       const ElementAccesses& all = all_.at(buffer);
       if (in_.lowered.loop.buffers[buffer].role != Role::scratch ||
-          accesses.count() != all.count() || !all.are_of_one_iteration())
+          accesses.count() != all.count() || !all.are_of_one_iteration(ranges_))
         continue;
       for (const Place& place : accesses.places())
         locals.emplace(std::pair(buffer, place), in_.fresh.local());
@@ -126,6 +144,7 @@ class ScratchLocals {
 
   Scheduling& in_;
   ByBuffer all_;
+  LoopRanges ranges_;
 };
 
 }  // namespace

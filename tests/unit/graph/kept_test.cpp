@@ -158,6 +158,13 @@ TEST(KeptTest, PiecesAreReadWhereTheyComeFrom) {
          };
          return twice(twice(x));
        }},
+      {"sums of columns", false,
+       [](auto& x) {
+         const auto halves = split(x, 2, 1);
+         const Node y = concatenate({halves[1], halves[0] * halves[1]}, 1);
+         return sum(y * y, 0) / 20;
+       }},
+      {"a product", true, [](auto& x) { return matmul(concatenate({x, x * 2}, 0), transpose(x)); }},
       {"halves in turn", true,
        [](auto& x) {
          const Node column = slice(x, 1, {0, 1});
@@ -177,6 +184,21 @@ TEST(KeptTest, PiecesAreReadWhereTheyComeFrom) {
     EXPECT_TRUE(same_elements(run_graph(g, {x})[0], run_graph(g, {x}, false)[0]))
         << each.name << loops;
   }
+}
+
+// J9: loops over halves of rows, each of which reads both halves, are one
+TEST(KeptTest, LoopsOverHalvesAreOne) {
+  const auto twice = [](const Node& y) {
+    const auto halves = split(y, 2, 1);
+    return concatenate({halves[1], halves[0] * halves[1]}, 1);
+  };
+  const Graph g("halves");
+  g.finish({twice(twice(twice(g.parameter("x", {f32, {64, 64}}))))});
+  const std::string loops = loops_of(g);
+  EXPECT_EQ(count(loops, "lanes i"), 1) << loops;
+  HostArray x(ArrayType{f32, {64, 64}});
+  for (std::int64_t n = 0; n < x.num_elements(); ++n) x.set(n, static_cast<double>(n % 37) / 8);
+  EXPECT_TRUE(same_elements(run_graph(g, {x})[0], run_graph(g, {x}, false)[0]));
 }
 
 // J9: transposes among the loops of an array in pieces have nests of their own, and their schedule

@@ -34,6 +34,20 @@ TEST(ScratchLocalsTest, ElementsOfAnIterationAreLocals) {
       << "stored twice";
 }
 
+// J9: elements of an iteration in two parts of an axis are locals, in loops of their own, too
+TEST(ScratchLocalsTest, PartsOfAnAxisAreLocals) {
+  const auto parts = [](int distance) {
+    const std::string second = "i1 + " + std::to_string(distance),
+                      third = "i2 + " + std::to_string(distance);
+    return "for i0 in 0..20 {\nt1[0, i0] = div.i32(t0[0, i0], 7:i32)\n}\nfor i1 in 0..20 "
+           "{\nt1[0, " +
+           second + "] = div.i32(t0[1, i1], 5:i32)\n}\nfor i2 in 0..20 {\nt2[i2] = add.i32(t1[0, " +
+           "i2], div.i32(t1[0, " + third + "], 3:i32))\n}\n";
+  };
+  EXPECT_TRUE(is_local(parts(20)));
+  EXPECT_FALSE(is_local(parts(19)));
+}
+
 // J9: elements of other iterations, of other loops, and from before the loop are none
 TEST(ScratchLocalsTest, OthersStay) {
   EXPECT_FALSE(
