@@ -117,7 +117,10 @@ struct Group {
     scatters = is_scatter(*stmt);
     walk(stmt->body, [this](const Stmt& inner) {
       has_positions = has_positions || (inner.kind == StmtKind::at && !inner.nearest);
-      gathers = gathers || (inner.kind == StmtKind::at && inner.nearest && is_narrow(inner));
+      if (inner.kind != StmtKind::at || !inner.nearest || !is_narrow(inner)) return;
+      gathers = true;
+      walk(inner.body,
+           [this](const Stmt& row) { gathers_rows = gathers_rows || row.kind == StmtKind::loop; });
     });
     size = element_size(*stmt);
     cost = cost_of_values(*stmt);
@@ -136,6 +139,7 @@ struct Group {
     scatters = scatters && next.scatters;
     has_positions = has_positions || next.has_positions;
     gathers = gathers || next.gathers;
+    gathers_rows = gathers_rows || next.gathers_rows;
     if (size != next.size) size = 0;
     cost += next.cost;
     for (auto& [buffer, theirs] : next.touched) {
@@ -151,6 +155,7 @@ struct Group {
   bool scatters = false;       ///< see is_scatter()
   bool has_positions = false;  ///< stores at computed positions
   bool gathers = false;        ///< reads single elements, or short rows, at computed positions
+  bool gathers_rows = false;   ///< reads short rows there
   Footprint touched;
   std::size_t size = 0;  ///< see element_size()
   int cost = 0;          ///< see cost_of_values()
@@ -232,9 +237,10 @@ bool fusable(Group& first, Group& second, bool are_neighbours,
   if (shares_written && first.has_positions != second.has_positions &&
       (first.has_positions ? second : first).become_vectors(becomes_vectors))
     return false;
-  // What is stored in parts would be loaded as rows at once, which waits for the stores.
+  // What is stored in parts would be loaded as rows at once, and what is stored as rows in parts:
+  // loads would wait for the stores.
   if (first.gathers && !second.gathers && !second.has_positions &&
-      (second.cost >= apart_cost_min || !is_innermost(second.loop())))
+      (second.cost >= apart_cost_min || first.gathers_rows || !is_innermost(second.loop())))
     return false;
   // Positions computed in vectors, for a loop that reads there.
   if (second.gathers && !first.gathers && !first.has_positions && shares_written &&
@@ -262,20 +268,79 @@ bool is_at_same_position(const Stmt& first, const Stmt& second) {
   return !changes;
 }
 
-/// The statements with neighbours at the same position as one statement.
-Block with_joined_positions(const Block& body) {
+/// What positions around positions enclose.
+const Block& innermost_body(const Stmt& position) {
+  const Stmt* at = &position;
+  while (at->body.size() == 1 && at->body[0]->kind == StmtKind::at) at = at->body[0].get();
+  return at->body;
+}
+
+/// The position, and those inside it, around another innermost body.
+StmtPtr around(const Stmt& position, Block body) {
+  const bool has_more = position.body.size() == 1 && position.body[0]->kind == StmtKind::at;
+  if (has_more) body = {around(*position.body[0], std::move(body))};
+  return with_body(position, std::move(body));
+}
+
+/// True if the second statement reads a short row, at nearest positions, and combines it with one
+/// that the first has read so: in memory, the load would wait for the end of the store.
+bool continues_row(const Stmt& first, const Stmt& second) {
+  constexpr std::int64_t depth_max = 8;
+  std::int64_t depth = 0;
+  bool fits = true;
+  std::set<BufferId> written;
+  const auto add = [&](const Stmt& stmt) {
+    depth += stmt.kind == StmtKind::at ? 1 : 0;
+    fits = fits && (stmt.kind != StmtKind::at || stmt.nearest) && stmt.kind != StmtKind::zero;
+  };
+  if (first.kind != StmtKind::at || second.kind != StmtKind::at || !is_narrow(first) ||
+      !is_narrow(second))
+    return false;
+  add(first);
+  add(second);
+  walk(first.body, [&](const Stmt& stmt) {
+    add(stmt);
+    if (stmt.kind == StmtKind::store) written.insert(stmt.buffer);
+  });
+  bool takes = false;
+  const auto reads = [&](const Value& value) {
+    bool found = false;
+    walk(value, [&](const Value& v) {
+      found = found || (v.kind == ValueKind::load && written.contains(v.buffer));
+    });
+    return found;
+  };
+  fits = fits && !reads(*second.value);
+  walk(second.body, [&](const Stmt& stmt) {
+    add(stmt);
+    const bool takes_here = stmt.value && reads(*stmt.value);
+    if (stmt.kind == StmtKind::at) fits = fits && !takes_here;
+    takes = takes || takes_here;
+  });
+  return fits && takes && depth <= depth_max;
+}
+
+/// The statements, where neighbours at the same position are one statement, and so are neighbours
+/// of which one continues a row of the other; loops inside are fused.
+Block with_joined_positions(const Block& body, const LoopQuestion& fixed,
+                            const LoopQuestion& becomes_vectors) {
   Block result;
   for (const StmtPtr& stmt : body) {
-    if (result.empty() || !is_at_same_position(*result.back(), *stmt)) {
+    if (!result.empty() && is_at_same_position(*result.back(), *stmt)) {
+      const StmtPtr first = result.back();
+      Substitution by;
+      by.vars[stmt->var] = affine_var(first->var);
+      Block both = first->body;
+      for (const StmtPtr& inner : stmt->body) both.push_back(substitute(inner, by));
+      result.back() = with_body(*first, with_joined_positions(both, fixed, becomes_vectors));
+    } else if (!result.empty() && continues_row(*result.back(), *stmt)) {
+      const Stmt& first = *result.back();
+      Block both = innermost_body(first);
+      for (const StmtPtr& inner : innermost_body(*stmt)) both.push_back(inner);
+      result.back() = around(first, {around(*stmt, fuse_loops(both, fixed, becomes_vectors))});
+    } else {
       result.push_back(stmt);
-      continue;
     }
-    const StmtPtr first = result.back();
-    Substitution by;
-    by.vars[stmt->var] = affine_var(first->var);
-    Block both = first->body;
-    for (const StmtPtr& inner : stmt->body) both.push_back(substitute(inner, by));
-    result.back() = with_body(*first, with_joined_positions(both));
   }
   return result;
 }
@@ -290,7 +355,8 @@ StmtPtr joined(const Group& group, const LoopQuestion& fixed, const LoopQuestion
     for (const StmtPtr& inner : part->body)
       all.push_back(rename.vars.empty() ? inner : substitute(inner, rename));
   }
-  return with_body(group.loop(), fuse_loops(with_joined_positions(all), fixed, becomes_vectors));
+  return with_body(group.loop(), fuse_loops(with_joined_positions(all, fixed, becomes_vectors),
+                                            fixed, becomes_vectors));
 }
 
 }  // namespace

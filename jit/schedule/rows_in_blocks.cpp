@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -75,9 +76,18 @@ class LoopsOverRows {
     for (const auto& [buffer, axis] : shrunk) set_extent(in_.lowered, buffer, axis, size);
     const std::int64_t blocks = count / size;
     Block all{of_blocks(0, blocks, size, size, shrunk)};
-    // The rest is a block, too: each part has scratch of its own.
-    if (blocks * size < count)
-      all.push_back(of_blocks(blocks, blocks + 1, size, count - blocks * size, shrunk));
+    // The rest is a block, too: each part has scratch of its own, and so has the rest, where no
+    // other statement reads what a block leaves in its scratch.
+    if (blocks * size < count) {
+      const StmtPtr rest = of_blocks(blocks, blocks + 1, size, count - blocks * size, shrunk);
+      Substitution own;
+      for (const auto& [buffer, axis] : shrunk) {
+        const std::string label(in_.lowered.tensors[buffer].label());
+        const ArrayType type = in_.lowered.loop.buffers[buffer].type;
+        own.buffers[buffer] = in_.add_scratch(label.c_str(), type.dtype, type.dims);
+      }
+      all.push_back(substitute(rest, own));
+    }
     return all;
   }
 

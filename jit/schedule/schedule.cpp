@@ -40,6 +40,7 @@
 #include "jit/schedule/sorted_rows.hpp"
 #include "jit/schedule/stream.hpp"
 #include "jit/schedule/sum_blocks.hpp"
+#include "jit/schedule/sums_of_rows.hpp"
 #include "jit/schedule/terms.hpp"
 #include "jit/schedule/transpose.hpp"
 #include "jit/schedule/transposes_apart.hpp"
@@ -165,6 +166,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
     lowered.loop.body = with_narrowed_indices(lowered.loop.body);
     lowered.loop.body = with_gathers_joined(in, lowered.loop.body);
     lowered.loop.body = with_gathers_apart(in, lowered.loop.body);
+    lowered.loop.body = with_sums_of_rows(in.fresh, lowered.loop.body);
     join_short_axes(in);
     if (has_half(target)) lowered.loop.body = with_widened_loads(lowered.loop.body);
   }
@@ -193,8 +195,8 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
     lowered.loop.body = with_rows_of_recurrences(in.fresh, lowered.loop.body, stays_alone);
     lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone,
                                    [&](const StmtPtr& nest) { return is_elementwise(in, nest); });
-    lowered.loop.body = with_rows_in_blocks(in, lowered.loop.body, stays_alone);
     store_scratch_in_locals(in);
+    lowered.loop.body = with_rows_in_blocks(in, lowered.loop.body, stays_alone);
     join_copies(lowered);
   }
   shrink_scratch(lowered);

@@ -201,6 +201,35 @@ TEST(KeptTest, LoopsOverHalvesAreOne) {
   EXPECT_TRUE(same_elements(run_graph(g, {x})[0], run_graph(g, {x}, false)[0]));
 }
 
+// J9: rows that are read at positions are vectors beside functions of their elements, and a row
+// that others continue stays in a register
+TEST(KeptTest, RowsAtPositionsAreVectors) {
+  constexpr std::int64_t count = 8200;
+  const auto cross = [](const Node& a, const Node& b) {
+    const auto minor = [&](int i, int j) {
+      return take(a, i, 1) * take(b, j, 1) - take(a, j, 1) * take(b, i, 1);
+    };
+    return stack({minor(1, 2), minor(2, 0), minor(0, 1)}, 1);
+  };
+  const Graph g("normals");
+  const Node v = g.parameter("v", {f32, {50, 3}}), corners = g.parameter("f", {i32, {count, 3}});
+  const auto corner = [&](int k) { return take(v, take(corners, k, 1)); };
+  const Node first = corner(0), n = cross(corner(1) - first, corner(2) - first);
+  g.finish({sqrt(sum(n * n, 1))});
+  const std::string loops = loops_of(g);
+  EXPECT_THAT(loops, HasSubstr("scratch f32[1,1]")) << "the first corner";
+  EXPECT_THAT(loops, Not(HasSubstr("scratch f32[8200")));
+  const std::size_t lanes = loops.rfind("lanes", loops.find("sqrt"));
+  EXPECT_THAT(loops.substr(lanes, loops.find('\n', lanes) - lanes), HasSubstr("0..16"));
+  HostArray points(ArrayType{f32, {50, 3}}), faces(ArrayType{i32, {count, 3}});
+  for (std::int64_t k = 0; k < points.num_elements(); ++k)
+    points.set(k, static_cast<double>(k * 37 % 101) / 8);
+  for (std::int64_t k = 0; k < faces.num_elements(); ++k)
+    faces.set(k, static_cast<double>(k * 31 % 53 - 1));
+  EXPECT_TRUE(
+      same_elements(run_graph(g, {points, faces})[0], run_graph(g, {points, faces}, false)[0]));
+}
+
 // J9: transposes among the loops of an array in pieces have nests of their own, and their schedule
 TEST(KeptTest, TransposesOfPiecesStandAlone) {
   const Graph g("turned");
