@@ -118,6 +118,9 @@ struct Group {
     walk(stmt->body, [this](const Stmt& inner) {
       has_positions = has_positions || (inner.kind == StmtKind::at && !inner.nearest);
       if (inner.kind != StmtKind::at || !inner.nearest || !is_narrow(inner)) return;
+      jit::walk(*inner.value, [this](const Value& v) {
+        if (v.kind == ValueKind::load) read_for_positions.insert(v.buffer);
+      });
       gathers = true;
       walk(inner.body,
            [this](const Stmt& row) { gathers_rows = gathers_rows || row.kind == StmtKind::loop; });
@@ -140,6 +143,7 @@ struct Group {
     has_positions = has_positions || next.has_positions;
     gathers = gathers || next.gathers;
     gathers_rows = gathers_rows || next.gathers_rows;
+    read_for_positions.merge(next.read_for_positions);
     if (size != next.size) size = 0;
     cost += next.cost;
     for (auto& [buffer, theirs] : next.touched) {
@@ -156,6 +160,7 @@ struct Group {
   bool has_positions = false;  ///< stores at computed positions
   bool gathers = false;        ///< reads single elements, or short rows, at computed positions
   bool gathers_rows = false;   ///< reads short rows there
+  std::set<BufferId> read_for_positions{};
   Footprint touched;
   std::size_t size = 0;  ///< see element_size()
   int cost = 0;          ///< see cost_of_values()
@@ -241,6 +246,12 @@ bool fusable(Group& first, Group& second, bool are_neighbours,
   // loads would wait for the stores.
   if (first.gathers && !second.gathers && !second.has_positions &&
       (second.cost >= apart_cost_min || first.gathers_rows || !is_innermost(second.loop())))
+    return false;
+  // Rows of positions, from rows that are read at positions.
+  if (first.gathers_rows && std::ranges::any_of(second.read_for_positions, [&](BufferId buffer) {
+        const auto own = first.touched.find(buffer);
+        return own != first.touched.end() && own->second.written;
+      }))
     return false;
   // Positions computed in vectors, for a loop that reads there.
   if (second.gathers && !first.gathers && !first.has_positions && shares_written &&

@@ -12,6 +12,7 @@
 
 #include "jit/loop/address.hpp"
 #include "jit/schedule/column_reduction.hpp"
+#include "jit/schedule/contraction.hpp"
 #include "jit/schedule/elementwise.hpp"
 #include "jit/schedule/joined_loops.hpp"
 #include "jit/vector/lanes.hpp"
@@ -51,6 +52,9 @@ class Users {
   std::vector<std::set<std::size_t>> users_;  ///< by buffer
 };
 
+/// Matrices of more rows fill the tiles of a product by themselves.
+constexpr std::int64_t product_rows_max = 32;
+
 class ShortAxes {
  public:
   ShortAxes(Scheduling& in, Users& users, std::size_t at) : in_(in), users_(users), at_(at) {}
@@ -64,8 +68,9 @@ class ShortAxes {
       set_dims(buffer, joined_dims(buffer));
     }
     // Elements of other sizes, for example, have no vectors.
-    if (!(is_reduction_ ? is_column_reduction(in_, column_loop(nest))
-                        : is_elementwise(in_, nest))) {
+    if (!(is_product_     ? find_contraction(in_.lowered.loop, nest).has_value()
+          : is_reduction_ ? is_column_reduction(in_, column_loop(nest))
+                          : is_elementwise(in_, nest))) {
       for (const auto& [buffer, dims] : before) set_dims(buffer, dims);
       return;
     }
@@ -99,6 +104,9 @@ class ShortAxes {
     }
     if (loops_.size() < 2) return false;
     const Block& body = loops_.back()->body;
+    const StmtPtr& nest = in_.lowered.loop.body[at_];
+    is_product_ = loops_.size() > 2 && find_contraction(in_.lowered.loop, nest).has_value();
+    if (is_product_) return inner_loop().to <= product_rows_max;
     is_reduction_ = body.size() > 2 && match_reduction(body[0], body[1]).has_value();
     bool is_worth_it = is_reduction_;
     walk_values(body, [&](const Value& v) {
@@ -109,8 +117,10 @@ class ShortAxes {
     const std::int64_t lanes = in_.target.lanes(*type);
     return inner_loop().to < lanes && outer_loop().to * inner_loop().to >= lanes;
   }
-  [[nodiscard]] const Stmt& outer_loop() const { return *loops_[loops_.size() - 2]; }
-  [[nodiscard]] const Stmt& inner_loop() const { return *loops_.back(); }
+  /// The loops to join are the innermost; those of a product are the rows, around the columns.
+  [[nodiscard]] std::size_t inner() const { return loops_.size() - (is_product_ ? 2 : 1); }
+  [[nodiscard]] const Stmt& outer_loop() const { return *loops_[inner() - 1]; }
+  [[nodiscard]] const Stmt& inner_loop() const { return *loops_[inner()]; }
 
   [[nodiscard]] bool moves_with_either(const std::vector<Affine>& at) const {
     return std::ranges::any_of(at, [this](const Affine& index) {
@@ -239,10 +249,10 @@ class ShortAxes {
       return std::make_shared<const Stmt>(std::move(made));
     };
     Block body;
-    for (const StmtPtr& stmt : loops_.back()->body)
+    for (const StmtPtr& stmt : inner_loop().body)
       body.push_back(with_one_loop(with_one_loop, stmt));
     StmtPtr nest = make_loop(var, 0, outer_loop().to * inner_loop().to, std::move(body));
-    for (std::size_t k = loops_.size() - 2; k-- > 0;) nest = with_body(*loops_[k], {nest});
+    for (std::size_t k = inner() - 1; k-- > 0;) nest = with_body(*loops_[k], {nest});
     return nest;
   }
 
@@ -282,6 +292,7 @@ class ShortAxes {
   const std::size_t at_;
   std::vector<StmtPtr> loops_;
   bool is_reduction_ = false;  ///< of columns, otherwise elementwise
+  bool is_product_ = false;    ///< of many matrices of few rows with one matrix
   std::map<BufferId, std::optional<Axes>> accesses_;
   std::map<BufferId, Axes> axes_;  ///< to join
 };

@@ -7,6 +7,7 @@
 #include "jit/loop/rewrite.hpp"
 #include "jit/loop/verify.hpp"
 #include "jit/lower/passes.hpp"
+#include "jit/schedule/bool_reductions.hpp"
 #include "jit/schedule/choices.hpp"
 #include "jit/schedule/column_reduction.hpp"
 #include "jit/schedule/contraction.hpp"
@@ -41,6 +42,7 @@
 #include "jit/schedule/stream.hpp"
 #include "jit/schedule/sum_blocks.hpp"
 #include "jit/schedule/sums_of_rows.hpp"
+#include "jit/schedule/sums_of_stored_rows.hpp"
 #include "jit/schedule/terms.hpp"
 #include "jit/schedule/transpose.hpp"
 #include "jit/schedule/transposes_apart.hpp"
@@ -74,7 +76,8 @@ struct ScheduleClass {
   std::optional<Block> (*schedule)(Scheduling& in, const StmtPtr& nest);
 };
 /// In the order of their attempts.
-constexpr ScheduleClass classes[] = {{ScheduleStep::contraction, schedule_contraction},
+constexpr ScheduleClass classes[] = {{ScheduleStep::elementwise, schedule_short_products},
+                                     {ScheduleStep::contraction, schedule_contraction},
                                      {ScheduleStep::reduction, schedule_column_reduction},
                                      {ScheduleStep::elementwise, schedule_unrolled_rows},
                                      {ScheduleStep::reduction, schedule_short_rows},
@@ -167,11 +170,14 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
     lowered.loop.body = with_gathers_joined(in, lowered.loop.body);
     lowered.loop.body = with_gathers_apart(in, lowered.loop.body);
     lowered.loop.body = with_sums_of_rows(in.fresh, lowered.loop.body);
+    join_stored_rows(in);
     join_short_axes(in);
     if (has_half(target)) lowered.loop.body = with_widened_loads(lowered.loop.body);
   }
-  if (steps.take(ScheduleStep::reduction))
+  if (steps.take(ScheduleStep::reduction)) {
+    lowered.loop.body = with_integers_for_bools(lowered.loop.body);
     lowered.loop.body = with_found_extremes(in, lowered.loop.body);
+  }
   if (steps.take(ScheduleStep::transpose)) {
     lowered.loop.body = with_sorted_rows_side_by_side(in, lowered.loop.body);
     lowered.loop.body = with_transposes_apart(in, lowered.loop.body);
@@ -184,6 +190,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   if (steps.take(ScheduleStep::reduction) && steps.take(ScheduleStep::elementwise))
     lowered.loop.body = with_functions_apart(in, lowered.loop.body);
   const auto stays_alone = [&](const StmtPtr& stmt) {
+    if (steps.take(ScheduleStep::elementwise) && is_short_product(in, stmt)) return false;
     return (steps.take(ScheduleStep::contraction) &&
             find_contraction(lowered.loop, stmt).has_value()) ||
            (steps.take(ScheduleStep::transpose) && is_transpose(lowered.loop, stmt)) ||

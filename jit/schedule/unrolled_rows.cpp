@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "jit/loop/rewrite.hpp"
+#include "jit/schedule/contraction.hpp"
 #include "jit/schedule/lanes.hpp"
 #include "jit/schedule/tiles.hpp"
 #include "jit/vector/lane_prims.hpp"
@@ -21,6 +22,8 @@ namespace {
 constexpr std::size_t row_values_max = 512;
 /// Rows of four elements take twelve permutations: compilers do better with plain arithmetic.
 constexpr std::int64_t row_elements_max = 4;
+/// Fewer rows than this are a tile of a product.
+constexpr std::int64_t rows_of_product_min = 64;
 
 /// The body of a loop over rows as straight-line code: it loads each element once, before the
 /// stores, and stores each element once, at the end; scratch that nothing else reads, never.
@@ -29,8 +32,9 @@ class UnrolledRow {
   UnrolledRow(Scheduling& in, const StmtPtr& nest) : in_(in), nest_(*nest) {}
 
   [[nodiscard]] bool unroll() {
-    return add(nest_.body, {}) && longest_ > 0 && has_more_ &&
-           (longest_ < row_elements_max || !has_plain_arithmetic(nest_.body));
+    return add(nest_.body, {}) && longest_ > 0 &&
+           (has_products_ ||
+            (has_more_ && (longest_ < row_elements_max || !has_plain_arithmetic(nest_.body))));
   }
 
   [[nodiscard]] Block body() {
@@ -60,6 +64,7 @@ class UnrolledRow {
         const std::int64_t count = stmt->to - stmt->from;
         if (stmt->mark != LoopMark::serial || count < 2 || count > row_elements_max) return false;
         longest_ = std::max(longest_, count);
+        has_products_ = has_products_ || !by.vars.empty();
         for (std::int64_t k = stmt->from; k < stmt->to; ++k) {
           Substitution at = by;
           at.vars[stmt->var] = Affine{k, {}};
@@ -158,9 +163,28 @@ class UnrolledRow {
   std::map<Place, std::pair<LocalId, DType>> elements_;  ///< that are loaded or stored
   std::set<Place> stored_;
   std::set<BufferId> loaded_;
-  std::int64_t longest_ = 0;  ///< row
-  bool has_more_ = false;     ///< more than elements of rows
+  std::int64_t longest_ = 0;   ///< row
+  bool has_more_ = false;      ///< more than elements of rows
+  bool has_products_ = false;  ///< of rows and short matrices, or of short matrices
 };
+
+/// True if all loops inside a loop are along short rows.
+bool has_short_loops(const Stmt& nest) {
+  bool are_short = nest.kind == StmtKind::loop;
+  walk(nest.body, [&](const Stmt& stmt) {
+    are_short = are_short && (!binds_variable(stmt) || stmt.to - stmt.from <= row_elements_max);
+  });
+  return are_short;
+}
+
+/// schedule_short_products() of a product.
+std::optional<Block> short_product(Scheduling& in, const StmtPtr& nest) {
+  if (nest->to - nest->from >= rows_of_product_min && has_short_loops(*nest))
+    return schedule_unrolled_rows(in, nest);
+  if (!is_serial_loop(nest) || nest->body.size() != 1) return std::nullopt;
+  std::optional<Block> inner = short_product(in, StmtPtr(nest->body[0]));
+  return inner ? std::optional(Block{with_body(*nest, *std::move(inner))}) : std::nullopt;
+}
 
 }  // namespace
 
@@ -188,6 +212,14 @@ std::optional<Block> schedule_unrolled_rows(Scheduling& in, const StmtPtr& nest)
   const std::int64_t rest = nest->from + whole.count * width;
   if (rest < nest->to) made.push_back(make_loop(nest->var, rest, nest->to, nest->body));
   return made;
+}
+
+std::optional<Block> schedule_short_products(Scheduling& in, const StmtPtr& nest) {
+  return find_contraction(in.lowered.loop, nest) ? short_product(in, nest) : std::nullopt;
+}
+
+bool is_short_product(Scheduling& in, const StmtPtr& nest) {
+  return schedule_short_products(in, nest).has_value();
 }
 
 }  // namespace heddle::jit

@@ -12,4 +12,10 @@ namespace heddle::jit {
 /// array is one axis of elements.
 [[nodiscard]] std::optional<Block> schedule_unrolled_rows(Scheduling& in, const StmtPtr& nest);
 
+/// schedule_unrolled_rows() for products of short rows and a short matrix, as of points f32[N, 3]
+/// and f32[3, 3], which fill no tile of sums.
+[[nodiscard]] std::optional<Block> schedule_short_products(Scheduling& in, const StmtPtr& nest);
+/// True if schedule_short_products() takes the nest.
+[[nodiscard]] bool is_short_product(Scheduling& in, const StmtPtr& nest);
+
 }  // namespace heddle::jit

@@ -35,6 +35,22 @@ TEST(JoinedAxesTest, ShortRowsAreOneAxis) {
   EXPECT_EQ(dims_of(program, p.x), Dims{3 * point_count});
 }
 
+// J9: matrices of few rows are the rows of one product with a matrix of all; not where that differs
+TEST(JoinedAxesTest, RowsOfSmallMatricesAreOneAxis) {
+  constexpr std::int64_t count = 20, rows = 5, columns = 6;
+  const Tensor a("a", f32, {count, rows, 7}), one("one", f32, {7, columns}),
+      each("each", f32, {count, 7, columns}), y("y", f32, {count, rows, columns});
+  const Index n, i, j, k;
+  Program by_one("by_one"), by_each("by_each");
+  by_one << (y(n, i, j) += a(n, i, k) * one(k, j));
+  by_each << (y(n, i, j) += a(n, i, k) * each(n, k, j));
+  expect_unchanged(by_one);
+  expect_unchanged(by_each);
+  EXPECT_EQ(dims_of(by_one, y), (Dims{count * rows, columns}));
+  EXPECT_EQ(dims_of(by_one, a), (Dims{count * rows, 7}));
+  EXPECT_EQ(dims_of(by_each, y), (Dims{count, rows, columns}));
+}
+
 // S5: the interface keeps its types, and results may take the memory of arguments
 TEST(JoinedAxesTest, SignaturesStay) {
   const Points p;

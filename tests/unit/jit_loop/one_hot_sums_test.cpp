@@ -117,6 +117,10 @@ TEST_F(OneHotSumsTest, OthersStay) {
   moved << (sums(g) = sum(x(i) * one_hot(moving(i, g), g)));
   largest << (sums(g) = maximum(x(i) * one_hot(of(i), g)));
   for (const Program& program : {small, own, moved, largest}) EXPECT_FALSE(is_at_places(program));
+  const Tensor x64("x64", f64, {term_count}), few64("few64", f64, {8});
+  Program mixed("mixed");
+  mixed << (few64(g) = sum(where(of(i) == cast(embed(g), i32), x64(i), 0.0)));
+  EXPECT_TRUE(is_at_places(mixed)) << "no vectors multiply f64 by what i32 gives";
 }
 
 // J9: a column that its type does not have, and bounds beyond a type, wrap; fewer terms are

@@ -56,6 +56,29 @@ TEST(UnrolledRowsTest, RowsAreWhole) {
   EXPECT_EQ(rows_in_lanes(unit_vectors(3), 4, Isa::avx2), 0) << "vectors are not permuted";
 }
 
+// J9: products of short rows and short matrices are rows, whatever reads them
+TEST(UnrolledRowsTest, ShortProductsAreRows) {
+  constexpr std::int64_t count = 100;
+  const auto product = [](std::int64_t terms, std::int64_t columns, bool divides) {
+    const Tensor x("x", f32, {count, terms}), m("m", f32, {terms, columns}),
+        y("y", f32, {count, divides ? 1 : columns}), c("c", f32, {count, columns});
+    const Index row, k, column;
+    Program program("product");
+    if (divides) {
+      program << (c(row, column) += x(row, k) * m(k, column))
+              << (y(row, 0) = c(row, 0) / c(row, 1));
+    } else {
+      program << (y(row, column) += x(row, k) * m(k, column));
+    }
+    return program;
+  };
+  EXPECT_EQ(rows_in_lanes(product(3, 3, false), 3), 1);
+  EXPECT_EQ(rows_in_lanes(product(4, 4, false), 4), 1);
+  EXPECT_EQ(rows_in_lanes(product(3, 4, true), 4 + 1), 1);
+  EXPECT_EQ(rows_in_lanes(product(3, 5, false), 5), 0);
+  EXPECT_EQ(rows_in_lanes(product(5, 3, false), 3), 0);
+}
+
 // J9: what an iteration changes is read before, and rows that meet stay in order
 TEST(UnrolledRowsTest, ChangedRowsAreReadFirst) {
   const Tensor x("x", f32, {num_points, 3}), y("y", f32, {num_points + 1, 3}),
