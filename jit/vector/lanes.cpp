@@ -296,13 +296,17 @@ bool is_uniform(const Value& value, VarId lane, const std::set<LocalId>& lane_lo
 std::optional<RowAccess> row_access(const ArrayType& type, const std::vector<Affine>& at,
                                     VarId lane, const Target& target) {
   constexpr std::int64_t columns_max = 4;
-  if (!has_mask_registers(target) || at.size() < 2 || at.size() != type.dims.size() ||
-      !is_lane_type(type.dtype) || !at.back().terms.empty())
+  if (!has_mask_registers(target) || at.size() != type.dims.size() || !is_lane_type(type.dtype))
     return std::nullopt;
-  const std::int64_t columns = type.dims.back(), column = at.back().constant;
-  if (columns < 2 || columns > columns_max || column < 0 || column >= columns) return std::nullopt;
   auto [row, step] = split_lane(flatten(type, at), lane);
-  if (step != columns) return std::nullopt;
+  std::int64_t columns = 1, column = 0;  // of all last axes that the lane does not move along
+  for (std::size_t axis = at.size(); axis-- > 0 && columns < step;) {
+    if (!at[axis].terms.empty()) return std::nullopt;
+    column += at[axis].constant * columns;
+    columns *= type.dims[axis];
+  }
+  if (columns != step || columns < 2 || columns > columns_max || column < 0 || column >= columns)
+    return std::nullopt;
   row.constant -= column;
   return RowAccess{columns, column, std::move(row)};
 }

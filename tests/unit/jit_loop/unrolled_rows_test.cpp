@@ -79,6 +79,19 @@ TEST(UnrolledRowsTest, ShortProductsAreRows) {
   EXPECT_EQ(rows_in_lanes(product(5, 3, false), 3), 0);
 }
 
+// J9: matrices of two rows of two are rows of four
+TEST(UnrolledRowsTest, SmallMatricesAreRows) {
+  constexpr std::int64_t count = 100;
+  const Tensor m("m", f32, {count, 2, 2}), f("f", f32, {2, 2}), y("y", f32, {count, 2, 2}),
+      large("large", f32, {count, 3, 3}), of_large("of_large", f32, {count, 3, 3});
+  const Index n, i, j, k;
+  Program by_one("by_one"), nine("nine");
+  by_one << (y(n, i, j) += f(i, k) * m(n, k, j));
+  nine << (of_large(n, i, j) += large(n, i, k) * large(n, k, j));
+  EXPECT_EQ(rows_in_lanes(by_one, 4), 1);
+  EXPECT_EQ(rows_in_lanes(nine, 4), 0);
+}
+
 // J9: what an iteration changes is read before, and rows that meet stay in order
 TEST(UnrolledRowsTest, ChangedRowsAreReadFirst) {
   const Tensor x("x", f32, {num_points, 3}), y("y", f32, {num_points + 1, 3}),
