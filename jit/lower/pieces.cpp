@@ -32,18 +32,18 @@ bool contains(const std::vector<Affine>& subscripts, VarId var) {
   });
 }
 
-/// True if loads of the buffer, in sums, read each element once.
-bool sum_once(const Block& body, BufferId buffer, std::set<VarId> loops) {
+/// True if sums read each element once: a product has a better schedule as a whole.
+bool sum_once(const Block& body, const std::set<VarId>& loops, bool in_sum = false) {
   return std::ranges::all_of(body, [&](const StmtPtr& stmt) {
     if (stmt->kind == StmtKind::loop) {
       std::set<VarId> inner = loops;
       inner.insert(stmt->var);
-      return sum_once(stmt->body, buffer, std::move(inner));
+      return sum_once(stmt->body, inner, true);
     }
     bool once = true;
-    if (!stmt->value || loops.empty()) return once;
+    if (!stmt->value || !in_sum) return once;
     walk(*stmt->value, [&](const Value& v) {
-      if (v.kind != ValueKind::load || v.buffer != buffer) return;
+      if (v.kind != ValueKind::load) return;
       once = once &&
              std::ranges::all_of(loops, [&](VarId var) { return contains(v.subscripts, var); });
     });
@@ -75,7 +75,7 @@ bool stores_elements(const StmtPtr& reader, BufferId buffer) {
   const Block before(body->begin(), body->end() - 1);
   const bool has_sums = std::ranges::any_of(
       before, [](const StmtPtr& stmt) { return stmt->kind != StmtKind::declare; });
-  return others.empty() && only_sums(before) && (!has_sums || sum_once(before, buffer, loops));
+  return others.empty() && only_sums(before) && (!has_sums || sum_once(before, loops));
 }
 
 class PieceReader {

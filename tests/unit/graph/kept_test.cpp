@@ -165,6 +165,12 @@ TEST(KeptTest, PiecesAreReadWhereTheyComeFrom) {
          return sum(y * y, 0) / 20;
        }},
       {"a product", true, [](auto& x) { return matmul(concatenate({x, x * 2}, 0), transpose(x)); }},
+      {"after a product", true,
+       [](auto& x) {
+         const auto halves = split(x, 2, 1);
+         const Node y = concatenate({halves[1], halves[0] * halves[1]}, 1);
+         return matmul(x, slice(transpose(x), {{0, 24}, {0, 20}})) + slice(y, 1, {0, 20});
+       }},
       {"halves in turn", true,
        [](auto& x) {
          const Node column = slice(x, 1, {0, 1});
