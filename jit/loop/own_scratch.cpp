@@ -35,9 +35,6 @@ bool moves_with(const std::vector<Affine>& subscripts, VarId var) {
   });
 }
 
-/// The most iterations of a loop that are examined one by one.
-constexpr std::int64_t iterations_max = 64;
-
 Block iteration(const Stmt& nest, std::int64_t at) {
   Substitution by;
   by.vars[nest.var] = {at, {}};
@@ -75,10 +72,16 @@ Block without_repeats(const Block& body, BufferId id) {
 Block one_by_one(const Block& body, BufferId id) {
   Block all;
   for (const StmtPtr& stmt : body) {
-    if (stmt->kind == StmtKind::loop && stmt->to - stmt->from <= iterations_max &&
+    if (stmt->kind == StmtKind::loop && stmt->to - stmt->from <= iterations_examined_max &&
         touches_move(stmt, id)) {
       for (std::int64_t at = stmt->from; at < stmt->to; ++at) {
-        for (StmtPtr& inner : iteration(*stmt, at)) all.push_back(std::move(inner));
+        for (StmtPtr& inner : iteration(*stmt, at)) {
+          bool touches = false;
+          each_touch(inner, [&](BufferId touched, const std::vector<Affine>&) {
+            touches = touches || touched == id;
+          });
+          if (touches) all.push_back(std::move(inner));
+        }
       }
     } else {
       all.push_back(stmt);

@@ -264,7 +264,8 @@ std::string broken_group(const Block& body) {
 /// The rule that a kernel's groups break.
 std::string broken_groups(const Block& body) {
   for (const StmtPtr& stmt : body) {
-    if (!has_block_loops(Block(1, stmt))) continue;
+    const Block alone{stmt};
+    if (!has_block_loops(alone)) continue;
     if (stmt->kind != StmtKind::loop || stmt->mark != LoopMark::parallel)
       return "a block loop is in no parallel loop of the top level";
     if (std::string rule = broken_group(stmt->body); !rule.empty()) return rule;

@@ -24,11 +24,11 @@ bool only_sums(const Block& body) {
   });
 }
 
-bool contains(const std::vector<Affine>& subscripts, VarId var) {
+/// True if an axis is subscripted by the variable alone.
+bool has_own_axis(const std::vector<Affine>& subscripts, VarId var) {
   return std::ranges::any_of(subscripts, [&](const Affine& index) {
-    return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
-      return term.kind == AffineTerm::Kind::loop && term.id == var;
-    });
+    return index.terms.size() == 1 && index.terms[0].kind == AffineTerm::Kind::loop &&
+           index.terms[0].id == var;
   });
 }
 
@@ -45,7 +45,7 @@ bool sum_once(const Block& body, const std::set<VarId>& loops, bool in_sum = fal
     walk(*stmt->value, [&](const Value& v) {
       if (v.kind != ValueKind::load) return;
       once = once &&
-             std::ranges::all_of(loops, [&](VarId var) { return contains(v.subscripts, var); });
+             std::ranges::all_of(loops, [&](VarId var) { return has_own_axis(v.subscripts, var); });
     });
     return once;
   });

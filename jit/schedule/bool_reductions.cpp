@@ -17,9 +17,9 @@ class BoolSum {
             declare.value->dtype == DType::bool_ && declare.value->kind == ValueKind::constant;
   }
 
+  [[nodiscard]] bool is_declared() const { return fits_; }
   /// True if the statements behind the declaration gather tests.
   [[nodiscard]] bool suits(const Block& behind) {
-    if (!fits_) return false;
     walk(behind, [this](const Stmt& stmt) { add(stmt); });
     return fits_ && op_ && size_ != 0;
   }
@@ -108,12 +108,13 @@ Block with_integers_for_bools(const Block& body) {
   Block made;
   for (std::size_t k = 0; k < body.size(); ++k) {
     const StmtPtr& stmt = body[k];
-    BoolSum sum(*stmt);
-    const Block behind(body.begin() + static_cast<std::ptrdiff_t>(k) + 1, body.end());
-    if (stmt->kind == StmtKind::declare && sum.suits(behind)) {
-      made.push_back(sum.declared(*stmt));
-      append(made, with_integers_for_bools(sum.made(behind)));
-      return made;
+    if (BoolSum sum(*stmt); sum.is_declared()) {
+      const Block behind(body.begin() + static_cast<std::ptrdiff_t>(k) + 1, body.end());
+      if (sum.suits(behind)) {
+        made.push_back(sum.declared(*stmt));
+        append(made, with_integers_for_bools(sum.made(behind)));
+        return made;
+      }
     }
     made.push_back(stmt->body.empty() ? stmt
                                       : with_body(*stmt, with_integers_for_bools(stmt->body)));

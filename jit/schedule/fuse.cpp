@@ -308,7 +308,6 @@ bool continues_row(const Stmt& first, const Stmt& second) {
       !is_narrow(second))
     return false;
   add(first);
-  add(second);
   walk(first.body, [&](const Stmt& stmt) {
     add(stmt);
     if (stmt.kind == StmtKind::store) written.insert(stmt.buffer);
@@ -321,11 +320,15 @@ bool continues_row(const Stmt& first, const Stmt& second) {
     });
     return found;
   };
-  fits = fits && !reads(*second.value);
-  walk(second.body, [&](const Stmt& stmt) {
+  const auto has_local = [](const Value& value) {
+    bool found = false;
+    walk(value, [&](const Value& v) { found = found || v.kind == ValueKind::local; });
+    return found;
+  };
+  walk(Block{std::make_shared<const Stmt>(second)}, [&](const Stmt& stmt) {
     add(stmt);
     const bool takes_here = stmt.value && reads(*stmt.value);
-    if (stmt.kind == StmtKind::at) fits = fits && !takes_here;
+    if (stmt.kind == StmtKind::at) fits = fits && !takes_here && !has_local(*stmt.value);
     takes = takes || takes_here;
   });
   return fits && takes && depth <= depth_max;

@@ -100,10 +100,9 @@ class Copies {
   /// True if the copy, statement `k`, is the last use of scratch and the first use of the other.
   [[nodiscard]] bool may_join(const Copy& copy, std::size_t k) const {
     const Uses& from = uses_[copy.from];
-    const Role to = buffers()[copy.to].role;
     return buffers()[copy.from].role == Role::scratch && from.last == k && from.first < k &&
-           uses_[copy.to].first == k && to != Role::merge &&
-           (to == Role::scratch || !loses_memory(copy, k));
+           uses_[copy.to].first == k &&
+           (buffers()[copy.to].role == Role::scratch || !loses_memory(copy, k));
   }
   /// True if the output could take the memory of an array that is used from the scratch's first use
   /// on; such an array may be what the scratch begins as a copy of, and have no other use.

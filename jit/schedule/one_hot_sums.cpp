@@ -22,8 +22,8 @@
 namespace heddle::jit {
 namespace {
 
-/// Fewer columns are faster as a product: of terms that are added one by one, of 32 bits with
-/// places of 32 bits or others, and of rows that are added by vectors.
+/// Fewer columns are faster as a product: of terms that are added one by one, where these and their
+/// places have 32 bits, and where one of them has not; and of rows that are added by vectors.
 constexpr std::int64_t columns_min = 12;
 constexpr std::int64_t other_columns_min = 3;
 constexpr std::int64_t columns_of_rows_min = 8;
@@ -277,9 +277,9 @@ class PlacesMaker {
     }
     if (all < terms_min) return false;
     const bool by_rows = !rows_.empty() && extent(rows_.back()) >= row_min;
-    return extent(column_) >= (by_rows               ? columns_of_rows_min
-                               : has_wide_elements() ? other_columns_min
-                                                     : columns_min);
+    return extent(column_) >= (by_rows             ? columns_of_rows_min
+                               : has_other_sizes() ? other_columns_min
+                                                   : columns_min);
   }
 
   /// The value at which the sum begins instead: all of it.
@@ -298,12 +298,12 @@ class PlacesMaker {
   static std::int64_t extent(const StmtPtr& loop) { return loop->to; }
 
   /// True if terms, or places in memory, have another size than 32 bits.
-  [[nodiscard]] bool has_wide_elements() const {
-    bool are_wide = size_of(type_) != 4;
+  [[nodiscard]] bool has_other_sizes() const {
+    bool are_other = size_of(type_) != 4;
     walk(*found_.place, [&](const Value& v) {
-      are_wide = are_wide || (v.kind == ValueKind::load && size_of(v.dtype) != 4);
+      are_other = are_other || (v.kind == ValueKind::load && size_of(v.dtype) != 4);
     });
-    return are_wide;
+    return are_other;
   }
 
   /// True if every load of x that the variable moves reads along memory.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "jit/loop/interval.hpp"
+#include "jit/loop/own_scratch.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -59,7 +60,8 @@ class Overlap {
 
   [[nodiscard]] std::optional<Block> made() {
     if (rows_.from != 0 || groups_.from != 0 || groups_.to <= 2 * ahead ||
-        size_ * groups_.to != rows_.to || size_ < 2 || !are_apart())
+        groups_.to - ahead > iterations_examined_max || size_ * groups_.to != rows_.to ||
+        size_ < 2 || !are_apart())
       return std::nullopt;
     const VarId row = fresh_.var(), group = fresh_.var(), next = fresh_.var(), last = fresh_.var();
     const std::int64_t count = groups_.to, shift = ahead * size_;

@@ -76,8 +76,8 @@ class LoopsOverRows {
     for (const auto& [buffer, axis] : shrunk) set_extent(in_.lowered, buffer, axis, size);
     const std::int64_t blocks = count / size;
     Block all{of_blocks(0, blocks, size, size, shrunk)};
-    // The rest is a block, too: each part has scratch of its own, and so has the rest, where no
-    // other statement reads what a block leaves in its scratch.
+    // The rest is a block, too: each part has scratch of its own. So has the rest, lest later steps
+    // take it for a reader of what the other blocks have stored.
     if (blocks * size < count) {
       const StmtPtr rest = of_blocks(blocks, blocks + 1, size, count - blocks * size, shrunk);
       Substitution own;

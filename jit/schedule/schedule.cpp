@@ -200,8 +200,11 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
     if (steps.take(ScheduleStep::reduction) && steps.take(ScheduleStep::elementwise))
       lowered.loop.body = with_costly_terms_apart(in, lowered.loop.body, stays_alone);
     lowered.loop.body = with_rows_of_recurrences(in.fresh, lowered.loop.body, stays_alone);
-    lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone,
-                                   [&](const StmtPtr& nest) { return is_elementwise(in, nest); });
+    const auto becomes_vectors = [&](const StmtPtr& nest) {
+      return is_elementwise(in, nest) ||
+             (steps.take(ScheduleStep::elementwise) && is_short_product(in, nest));
+    };
+    lowered.loop.body = fuse_loops(lowered.loop.body, stays_alone, becomes_vectors);
     store_scratch_in_locals(in);
     lowered.loop.body = with_rows_in_blocks(in, lowered.loop.body, stays_alone);
     join_copies(lowered);
@@ -209,6 +212,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   shrink_scratch(lowered);
   const bool hoists = steps.take(ScheduleStep::hoist);
   if (hoists) store_shared_values(in);
+  in.counted_accesses.clear();  // of the kernel as it was before
   Block after = scheduled(in, steps, lowered.loop.body, true);
   if (hoists) after = share_loads(in.fresh, share_values(in.fresh, hoist_values(in.fresh, after)));
   if (steps.take(ScheduleStep::elementwise)) after = with_positions_ahead(in, after);

@@ -19,6 +19,7 @@ void Scheduling::drop_scratch(std::size_t from) {
   const auto kept = static_cast<std::ptrdiff_t>(from);
   lowered.loop.buffers.erase(lowered.loop.buffers.begin() + kept, lowered.loop.buffers.end());
   lowered.tensors.erase(lowered.tensors.begin() + kept, lowered.tensors.end());
+  if (!counted_accesses.empty()) counted_accesses.resize(from);
 }
 
 std::vector<std::int64_t> accesses_of_buffers(const Block& body, std::size_t buffers) {
@@ -45,6 +46,7 @@ BufferId Scheduling::add_scratch(const char* label, DType type, Dims dims) {
   Tensor tensor(label, type, std::move(dims));
   lowered.loop.buffers.push_back({Role::scratch, tensor.type()});
   lowered.tensors.push_back(std::move(tensor));
+  if (!counted_accesses.empty()) counted_accesses.push_back(0);
   return static_cast<BufferId>(lowered.loop.buffers.size() - 1);
 }
 

@@ -22,6 +22,25 @@ bool is_loop_along_row(const StmtPtr& stmt) {
   return is_serial_loop(stmt) && extent >= 2 && extent <= stored_elements_max;
 }
 
+/// By buffer: the statements of the top level that access it, and how often each does.
+using AccessesByBuffer = std::map<BufferId, std::map<std::size_t, std::int64_t>>;
+
+AccessesByBuffer accesses_by_buffer(const Loop& loop) {
+  AccessesByBuffer users;
+  for (std::size_t k = 0; k < loop.body.size(); ++k) {
+    walk(Block{loop.body[k]}, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero ||
+          stmt.kind == StmtKind::prefetch)
+        ++users[stmt.buffer][k];
+      if (!stmt.value) return;
+      walk(*stmt.value, [&](const Value& v) {
+        if (v.kind == ValueKind::load) ++users[v.buffer][k];
+      });
+    });
+  }
+  return users;
+}
+
 /// for ... { positions { for element of row { row[..., element] = value } } }
 struct StoredRow {
   std::vector<StmtPtr> loops, positions;
@@ -78,7 +97,8 @@ struct StoredRow {
 /// for ... { for element of row { let sum = ...; for term { sum = ... row[term, element] } ... } }
 class SumOfStoredRows {
  public:
-  SumOfStoredRows(Scheduling& in, std::size_t at) : in_(in), at_(at) {}
+  SumOfStoredRows(Scheduling& in, AccessesByBuffer& users, std::size_t at)
+      : in_(in), users_(users), at_(at) {}
 
   /// True if the sum was rewritten; `dead`: the statements that no other needs.
   [[nodiscard]] bool join(std::set<std::size_t>& dead) {
@@ -127,22 +147,44 @@ class SumOfStoredRows {
       ++loads;
       load_ = v.subscripts;
     });
-    std::int64_t all = 0;
-    for (std::size_t k = 0; k < body().size(); ++k) {
-      const std::int64_t uses =
-          accesses_of_buffers({body()[k]}, in_.lowered.loop.buffers.size())[rows_];
-      all += uses;
-      if (uses == 0 || k == at_) continue;
+    if (loads != 1 || !reads_once()) return false;
+    for (const auto& [k, uses] : users_[rows_]) {
+      if (uses != 1) return false;
+      if (k == at_) continue;
       const std::optional<StoredRow> writer = k < at_ ? StoredRow::find(body()[k]) : std::nullopt;
-      if (!writer || writer->store->buffer != rows_ || uses != 1 || !stays(*writer, k))
+      if (!writer || writer->store->buffer != rows_ || !stays(*writer, k) ||
+          !std::ranges::all_of(stored_,
+                               [&](const StoredRow& other) { return are_apart(*writer, other); }))
         return false;
       stored_.push_back(*writer);
       writers_.push_back(k);
     }
-    return loads == 1 && all == loads + std::ssize(writers_) && !writers_.empty();
+    return !writers_.empty();
   }
 
-  /// True if nothing up to the sum, and nothing in it, changes what the statement reads.
+  /// True if each row is read in one iteration, along the row.
+  [[nodiscard]] bool reads_once() const {
+    const auto count = [&](VarId var) {
+      return std::ranges::count_if(load_, [&](const Affine& index) {
+        return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
+          return term.kind == AffineTerm::Kind::loop && term.id == var;
+        });
+      });
+    };
+    return count(row_->var) == 1 && count(terms_->var) == 1 &&
+           std::ranges::all_of(loops_, [&](const StmtPtr& loop) { return count(loop->var) == 1; });
+  }
+  /// True if the statements store different rows: numbers differ on an axis.
+  [[nodiscard]] static bool are_apart(const StoredRow& a, const StoredRow& b) {
+    for (std::size_t axis = 0; axis < a.store->subscripts.size(); ++axis) {
+      const Affine &of_a = a.store->subscripts[axis], &of_b = b.store->subscripts[axis];
+      if (of_a.terms.empty() && of_b.terms.empty() && of_a != of_b) return true;
+    }
+    return false;
+  }
+
+  /// True if nothing up to the sum, and nothing in it, changes what the statement reads, nor could
+  /// take its memory once that is read.
   [[nodiscard]] bool stays(const StoredRow& writer, std::size_t from) const {
     std::set<BufferId> read;
     walk_values({body()[from]}, [&](const Value& v) {
@@ -151,20 +193,18 @@ class SumOfStoredRows {
     bool fits = !read.contains(writer.store->buffer);
     for (std::size_t k = from; k <= at_; ++k) {
       walk(Block{body()[k]}, [&](const Stmt& stmt) {
-        if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero)
-          fits = fits && !read.contains(stmt.buffer);
-      });
-    }
-    for (const StmtPtr& position : writer.positions) {
-      walk(*position->value, [&](const Value& v) {
-        fits = fits && std::ranges::none_of(v.subscripts, [&](const Affine& index) {
-                 return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
-                   return term.id == writer.row->var && term.kind == AffineTerm::Kind::loop;
-                 });
-               });
+        if (stmt.kind != StmtKind::store && stmt.kind != StmtKind::zero) return;
+        fits =
+            fits && !read.contains(stmt.buffer) && (k == at_ || !takes_memory(stmt.buffer, read));
       });
     }
     return fits;
+  }
+  [[nodiscard]] bool takes_memory(BufferId buffer, const std::set<BufferId>& read) const {
+    const std::vector<BufferDecl>& buffers = in_.lowered.loop.buffers;
+    return buffers[buffer].role != Role::scratch && std::ranges::any_of(read, [&](BufferId each) {
+             return buffers[each].type == buffers[buffer].type;
+           });
   }
 
   /// The positions of all terms around the row; null: a row is stored by none.
@@ -203,6 +243,7 @@ class SumOfStoredRows {
   }
 
   Scheduling& in_;
+  AccessesByBuffer& users_;
   const std::size_t at_;
   std::vector<StmtPtr> loops_;
   StmtPtr row_, terms_;
@@ -217,9 +258,10 @@ class SumOfStoredRows {
 void join_stored_rows(Scheduling& in) {
   Block& body = in.lowered.loop.body;
   std::set<std::size_t> dead;
+  AccessesByBuffer users = accesses_by_buffer(in.lowered.loop);
   for (std::size_t k = 0; k < body.size(); ++k) {
     if (!is_serial_loop(body[k]) || !declares_local({body[k]})) continue;
-    (void)SumOfStoredRows(in, k).join(dead);
+    if (SumOfStoredRows(in, users, k).join(dead)) users = accesses_by_buffer(in.lowered.loop);
   }
   for (auto k = dead.rbegin(); k != dead.rend(); ++k)
     body.erase(body.begin() + static_cast<std::ptrdiff_t>(*k));

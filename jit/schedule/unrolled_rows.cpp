@@ -64,7 +64,6 @@ class UnrolledRow {
         const std::int64_t count = stmt->to - stmt->from;
         if (stmt->mark != LoopMark::serial || count < 2 || count > row_elements_max) return false;
         longest_ = std::max(longest_, count);
-        has_products_ = has_products_ || !by.vars.empty();
         for (std::int64_t k = stmt->from; k < stmt->to; ++k) {
           Substitution at = by;
           at.vars[stmt->var] = Affine{k, {}};
@@ -93,6 +92,7 @@ class UnrolledRow {
     });
     if (!works) return false;
     if (stmt.kind == StmtKind::assign) {
+      has_products_ = has_products_ || by.vars.size() > 1;
       const auto known = locals_.find(stmt.local);
       if (known == locals_.end() || !stmt.subscripts.empty()) return false;
       values_.push_back(make_assign(known->second, value));

@@ -86,20 +86,26 @@ TEST(OverlappedLoopsTest, LoopsOfTheTopLevelStay) {
   EXPECT_EQ(with_overlapped_loops(fresh, plain.loop.body).size(), plain.loop.body.size());
 }
 
-// J9: a whole schedule has such loops, and its blocks still run in parts
-TEST(OverlappedLoopsTest, BlocksRunInParts) {
-  constexpr std::int64_t count = 8000;
+/// Unit vectors of differences of points, beside a short product.
+Program turned_unit_vectors(std::int64_t count) {
   const Tensor k("k", i64, {count}), x("x", f32, {40, 3}), length("length", f32, {count}),
-      y("y", f32, {count, 3});
+      y("y", f32, {count, 3}), m("m", f32, {3, 3}), turned("turned", f32, {count, 3});
   Tensor d("d", f32, {count, 3});
   d.set_mode(MemoryMode::local);
-  const Index row, across;
+  const Index row, across, i, j, l;
   Program program("unit_vectors");
   program << (d(row, across) = x(at(k(row)), across) - x(0, across))
           << (length(row) += d(row, across) * d(row, across))
-          << (y(row, across) = d(row, across) / sqrt(length(row)));
-  expect_unchanged(program);
-  const Lowered made = schedule(optimize(lower(program)), with_isa(native_target(), Isa::avx512));
+          << (y(row, across) = d(row, across) / sqrt(length(row)))
+          << (turned(i, j) += y(i, l) * m(l, j));
+  return program;
+}
+
+// J9: a whole schedule has such loops, and its blocks still run in parts
+TEST(OverlappedLoopsTest, BlocksRunInParts) {
+  for (const std::int64_t count : {8000, 5000}) expect_unchanged(turned_unit_vectors(count));
+  const Lowered made =
+      schedule(optimize(lower(turned_unit_vectors(8000))), with_isa(native_target(), Isa::avx512));
   ASSERT_FALSE(made.loop.body.empty());
   EXPECT_EQ(made.loop.body[0]->mark, LoopMark::parallel) << print(made.loop);
   bool is_ahead = false;

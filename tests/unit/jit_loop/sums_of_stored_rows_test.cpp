@@ -63,6 +63,13 @@ TEST(SumsOfStoredRowsTest, OthersStay) {
                  "t2[i0, 1, i3] = t1[i2, i3]\n} } }\n" +
                  sum))
       << "rows that nothing stores";
+  const auto again = [](const std::string& place) {
+    return "for i7 in 0..40 { nearest i8 in 0..20 = t0[i7, 0] { for i9 in 0..3 {\nt2[i7, " + place +
+           ", i9] = t1[i8, i9]\n} } }\n";
+  };
+  EXPECT_FALSE(joins_rows(weighted_rows + again("0") + sum)) << "rows that are stored twice";
+  EXPECT_FALSE(joins_rows(weighted_rows + sum_of("t2[i5, i6, i5]"))) << "the row is a place, too";
+  EXPECT_FALSE(joins_rows(weighted_rows + sum_of("t2[3, i6, i5]"))) << "rows that all sums read";
 }
 
 }  // namespace
