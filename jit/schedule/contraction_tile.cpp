@@ -142,9 +142,10 @@ StmtPtr TileBuilder::over_tile(const TileSide& row, const TileSide& lane, const 
   const VarId l = in_.fresh.var();
   std::vector<Affine> sum_at{affine_var(r), affine_var(l)};
   const Where where = at(row, affine_var(r), lane, affine_var(l));
-  return make_loop(
-      r, 0, row.count,
-      {make_loop(l, 0, lane.count, body(where, std::as_const(sum_at)), LoopMark::lanes)}, mark);
+  const StmtPtr lanes =
+      make_loop(l, 0, lane.count, body(where, std::as_const(sum_at)), LoopMark::lanes);
+  return make_loop(r, 0, row.count,
+                   mark == LoopMark::serial ? in_stages(in_, lanes) : Block{lanes}, mark);
 }
 
 /// Prefetches the lines that the tile will be stored to, while its terms are summed.

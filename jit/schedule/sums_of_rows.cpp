@@ -9,7 +9,7 @@ namespace heddle::jit {
 namespace {
 
 /// Longer rows hold vectors; more terms make long code.
-constexpr std::int64_t row_elements_max = 15, terms_max = 8;
+constexpr std::int64_t row_elements_max = 15, terms_max = 24;
 
 bool has_variable(const Value& value, VarId var) {
   bool found = false;

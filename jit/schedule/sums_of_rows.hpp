@@ -6,7 +6,7 @@
 
 namespace heddle::jit {
 
-/// The nests of the kernel, where at most eight short rows that are read at nearest positions and
+/// The nests of the kernel, where at most 24 short rows that are read at nearest positions and
 /// reduced are terms of one loop along the row. Every element keeps its order of terms.
 [[nodiscard]] Block with_sums_of_rows(Fresh& fresh, const Block& body);
 

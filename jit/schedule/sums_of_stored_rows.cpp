@@ -15,7 +15,7 @@
 namespace heddle::jit {
 namespace {
 
-constexpr std::int64_t stored_elements_max = 15, stored_terms_max = 8;
+constexpr std::int64_t stored_elements_max = 15, stored_terms_max = 24;
 
 bool is_loop_along_row(const StmtPtr& stmt) {
   const std::int64_t extent = stmt->to - stmt->from;

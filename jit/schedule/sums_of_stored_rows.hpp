@@ -6,7 +6,7 @@
 
 namespace heddle::jit {
 
-/// Where a reduction of at most eight short rows alone reads scratch that earlier statements of the
+/// Where a reduction of at most 24 short rows alone reads scratch that earlier statements of the
 /// top level fill with rows at nearest positions, it reads these rows itself: in one loop along the
 /// row, inside all positions. Every element keeps its order of terms.
 void join_stored_rows(Scheduling& in);
