@@ -177,13 +177,16 @@ bool has_short_loops(const Stmt& nest) {
   return are_short;
 }
 
-/// schedule_short_products() of a product.
-std::optional<Block> short_product(Scheduling& in, const StmtPtr& nest) {
-  if (nest->to - nest->from >= rows_of_product_min && has_short_loops(*nest))
-    return schedule_unrolled_rows(in, nest);
-  if (!is_serial_loop(nest) || nest->body.size() != 1) return std::nullopt;
-  std::optional<Block> inner = short_product(in, StmtPtr(nest->body[0]));
-  return inner ? std::optional(Block{with_body(*nest, *std::move(inner))}) : std::nullopt;
+/// The loops down to the loop over rows, where this is around loops along short rows alone; empty:
+/// there is no such loop.
+std::vector<StmtPtr> loops_to_rows(const StmtPtr& nest) {
+  std::vector<StmtPtr> loops{nest};
+  for (; is_serial_loop(loops.back()); loops.push_back(loops.back()->body[0])) {
+    const Stmt& loop = *loops.back();
+    if (loop.to - loop.from >= rows_of_product_min && has_short_loops(loop)) return loops;
+    if (loop.body.size() != 1) break;
+  }
+  return {};
 }
 
 }  // namespace
@@ -215,7 +218,13 @@ std::optional<Block> schedule_unrolled_rows(Scheduling& in, const StmtPtr& nest)
 }
 
 std::optional<Block> schedule_short_products(Scheduling& in, const StmtPtr& nest) {
-  return find_contraction(in.lowered.loop, nest) ? short_product(in, nest) : std::nullopt;
+  if (!has_mask_registers(in.target)) return std::nullopt;
+  const std::vector<StmtPtr> loops = loops_to_rows(nest);
+  if (loops.empty() || !find_contraction(in.lowered.loop, nest)) return std::nullopt;
+  std::optional<Block> made = schedule_unrolled_rows(in, loops.back());
+  for (std::size_t k = loops.size() - 1; made && k-- > 0;)
+    made = Block{with_body(*loops[k], *std::move(made))};
+  return made;
 }
 
 bool is_short_product(Scheduling& in, const StmtPtr& nest) {
