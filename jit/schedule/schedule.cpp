@@ -190,7 +190,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   if (steps.take(ScheduleStep::reduction) && steps.take(ScheduleStep::elementwise))
     lowered.loop.body = with_functions_apart(in, lowered.loop.body);
   const auto stays_alone = [&](const StmtPtr& stmt) {
-    if (steps.take(ScheduleStep::elementwise) && is_short_product(in, stmt)) return false;
+    if (steps.take(ScheduleStep::elementwise) && is_among_short_rows(in, stmt)) return false;
     return (steps.take(ScheduleStep::contraction) &&
             find_contraction(lowered.loop, stmt).has_value()) ||
            (steps.take(ScheduleStep::transpose) && is_transpose(lowered.loop, stmt)) ||

@@ -177,6 +177,17 @@ bool has_short_loops(const Stmt& nest) {
   return are_short;
 }
 
+/// Adds the buffers that the statement loads, and those that it stores.
+void add_buffers(const Stmt& stmt, std::set<BufferId>* loaded, std::set<BufferId>& stored) {
+  if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) stored.insert(stmt.buffer);
+  if (stmt.value && loaded != nullptr) {
+    walk(*stmt.value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) loaded->insert(v.buffer);
+    });
+  }
+  for (const StmtPtr& inner : stmt.body) add_buffers(*inner, loaded, stored);
+}
+
 /// The loops down to the loop over rows, where this is around loops along short rows alone; empty:
 /// there is no such loop.
 std::vector<StmtPtr> loops_to_rows(const StmtPtr& nest) {
@@ -229,6 +240,30 @@ std::optional<Block> schedule_short_products(Scheduling& in, const StmtPtr& nest
 
 bool is_short_product(Scheduling& in, const StmtPtr& nest) {
   return schedule_short_products(in, nest).has_value();
+}
+
+bool is_among_short_rows(Scheduling& in, const StmtPtr& nest) {
+  if (!has_short_loops(*nest) || !is_short_product(in, nest)) return false;
+  std::set<BufferId> written, known;
+  for (const StmtPtr& stmt : in.lowered.loop.body) add_buffers(*stmt, nullptr, written);
+  add_buffers(*nest, &known, known);
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (const StmtPtr& stmt : in.lowered.loop.body) {
+      if (!is_serial_loop(stmt) || stmt->from != nest->from || stmt->to != nest->to) continue;
+      std::set<BufferId> theirs;
+      add_buffers(*stmt, &theirs, theirs);
+      const auto is_shared = [&](BufferId buffer) {
+        return written.contains(buffer) && known.contains(buffer);
+      };
+      if (std::ranges::none_of(theirs, is_shared)) continue;
+      if (!has_short_loops(*stmt)) return false;
+      const std::size_t before = known.size();
+      known.merge(theirs);
+      grows = grows || known.size() != before;
+    }
+  }
+  return true;
 }
 
 }  // namespace heddle::jit

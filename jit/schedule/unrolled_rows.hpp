@@ -17,5 +17,9 @@ namespace heddle::jit {
 [[nodiscard]] std::optional<Block> schedule_short_products(Scheduling& in, const StmtPtr& nest);
 /// True if schedule_short_products() takes the nest.
 [[nodiscard]] bool is_short_product(Scheduling& in, const StmtPtr& nest);
+/// True if schedule_short_products() also takes the nest fused with all the nests over the same
+/// rows that compute its operands or read its results, and so on: all have loops along short rows
+/// alone.
+[[nodiscard]] bool is_among_short_rows(Scheduling& in, const StmtPtr& nest);
 
 }  // namespace heddle::jit

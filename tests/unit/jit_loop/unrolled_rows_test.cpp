@@ -79,6 +79,24 @@ TEST(UnrolledRowsTest, ShortProductsAreRows) {
   EXPECT_EQ(rows_in_lanes(product(5, 3, false), 3), 0);
 }
 
+// J9: a product of short rows stays in lanes beside long rows that read it
+TEST(UnrolledRowsTest, ShortProductsStayApartFromLongRows) {
+  constexpr std::int64_t count = 100;
+  const Tensor x("x", f32, {count, 3}), m("m", f32, {3, 3}), c("c", f32, {count, 3}),
+      w("w", f32, {count, 8}), s("s", f32, {count}), y("y", f32, {count, 8});
+  const Index row, k, column, across;
+  for (const bool through_another : {false, true}) {
+    Program program("scaled");
+    program << (c(row, column) += x(row, k) * m(k, column));
+    if (through_another) {
+      program << (s(row) = c(row, 0) / c(row, 1)) << (y(row, across) = s(row) * w(row, across));
+    } else {
+      program << (y(row, across) = c(row, 0) * w(row, across));
+    }
+    EXPECT_EQ(rows_in_lanes(program, 3), 1) << through_another;
+  }
+}
+
 // J9: matrices of two rows of two are rows of four
 TEST(UnrolledRowsTest, SmallMatricesAreRows) {
   constexpr std::int64_t count = 100;
