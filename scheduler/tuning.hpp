@@ -22,6 +22,10 @@ inline constexpr unsigned mark_from = 6;
 /// may be missed.
 inline constexpr std::uint64_t unseen_max = 16;
 
+/// A thread that spins until the end of a task pauses once per this many tasks that end before: its
+/// looks would take the line of the worker's progress. A pause takes as long as some tasks.
+inline constexpr std::uint64_t tasks_per_pause = 8;
+
 /// The spin time of waits that belong to no device.
 inline constexpr std::chrono::nanoseconds spin_default = SchedulerProfile{}.spin;
 
@@ -35,9 +39,12 @@ inline constexpr std::uint32_t tasks_per_clock_read = 64;
 
 /// A worker that gives producers a start waits for one task per this many tasks of its row: where
 /// submissions end meanwhile, the row has been late by a small part of its time.
-inline constexpr std::uint64_t row_per_start = 8;
+inline constexpr std::uint64_t row_per_start = 4;
 /// The longest start: some microseconds.
 inline constexpr std::uint64_t start_max = 1024;
+/// The worker pauses once per this many tasks of its row, and at least this often, before it first
+/// looks how fast tasks come.
+inline constexpr std::uint64_t row_per_pause = 8, first_pauses_min = 8;
 /// The worker looks at every eighth part of a start, but not at more than one slot in 16: a look at
 /// a slot that is about to be written costs its producer a line.
 inline constexpr std::uint64_t looks_per_start = 8, start_step = 16;
@@ -46,6 +53,13 @@ inline constexpr std::uint64_t looks_per_start = 8, start_step = 16;
 inline constexpr std::uint64_t start_came_min = 2;
 /// The most pauses between two looks: 40 to 150 us.
 inline constexpr std::uint64_t start_pauses_max = 4096;
+
+/// A producer that found the queue full waits until the worker has ended a block of tasks: at most
+/// a quarter of the queue, so that the worker always has tasks. It looks after each 16 pauses (0.2
+/// to 1 us), and stops where fewer than 16 tasks ended meanwhile: such tasks hide transfers of
+/// lines.
+inline constexpr std::uint64_t blocks_min = 4, block_max = 512;
+inline constexpr std::uint64_t block_pauses = 16, block_ends_min = 16;
 
 /// Tasks outstanding per device by default: the queue size of the reference, and enough that hosts
 /// seldom wait.

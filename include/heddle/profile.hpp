@@ -42,11 +42,12 @@ struct SchedulerProfile {
   /// slots come from the worker's processor. 0: no prefetch.
   std::uint32_t slots_ahead = 6;
   /// A worker that ran `row_min` tasks in a row, and is less than `close_behind` tasks behind the
-  /// submitters, lets the submitters get ahead: otherwise the worker would take away each slot
-  /// while the slot is written.
+  /// submitters (more after a long row), lets the submitters get ahead: otherwise the worker would
+  /// take away each slot while the slot is written.
   std::uint32_t row_min = 16, close_behind = 32;
   /// The worker then pauses until `start_tasks` tasks are queued (more after a long row), as long
-  /// as at least 2 tasks come within `start_pauses` pauses of the processor (0.5 to 2 us).
+  /// as at least 2 tasks come within `start_pauses` pauses of the processor (0.5 to 3 us; fewer
+  /// after a short row).
   std::uint32_t start_tasks = 64, start_pauses = 48;
   /// How long a thread without work looks for work before it sleeps. Best about the time of a wake:
   /// the thread then loses at most a factor of two against sleeping at once, and against never

@@ -165,11 +165,28 @@ Status Admission::make_room(const SubmitOptions& options) noexcept {
   return wait_for_slot(tickets, deadline);
 }
 
+/// A worker slower than its producers keeps the queue full. A producer that looked for each slot
+/// would take the line of the worker's progress as often, and slow the worker down: it looks again
+/// only after many tasks have ended, as long as tasks end quickly. `ended`: the ticket whose slot
+/// is free.
+void Admission::await_more_room(std::uint64_t ended) const noexcept {
+  const std::uint64_t block = std::min(lane_.capacity() / tuning::blocks_min, tuning::block_max);
+  if (device_.runner != nullptr || block < tuning::block_ends_min) return;
+  const std::uint64_t until = ended + block;
+  while (ended < until) {
+    for (std::uint64_t k = 0; k < tuning::block_pauses; ++k) cpu_relax();
+    const std::uint64_t now = device_.timeline->completed();
+    if (now < ended + tuning::block_ends_min) return;
+    ended = now;
+  }
+}
+
 Status Admission::wait_for_slot(std::uint64_t tickets, Runner::Deadline deadline) noexcept {
   if (tickets < lane_.capacity()) return {};
   const Event slot = device_.timeline->event(tickets - lane_.capacity() + 1);
   switch (wait_here(slot, deadline, device_.spin())) {
     case Waited::done:
+      await_more_room(slot.ticket());
       return {};
     case Waited::stopped:
       return status_of(Waited::stopped, slot);

@@ -79,6 +79,7 @@ class alignas(tuning::line_bytes) Admission {
   [[nodiscard]] Event publish(std::uint64_t ticket, Label label, TaskNote& note, const TaskOps& ops,
                               void* from) noexcept;
   [[nodiscard]] Status make_room(const SubmitOptions& options) noexcept;
+  void await_more_room(std::uint64_t ended) const noexcept;
   [[nodiscard]] Status wait_for_slot(std::uint64_t tickets, Runner::Deadline deadline) noexcept;
 
   const Event::Place place_;  // beside the lane's constants, which producers read too

@@ -362,20 +362,23 @@ void Consumer::give_start(std::uint64_t row) noexcept {
   const SchedulerProfile& machine = device_.profile;
   const std::uint64_t most = std::max<std::uint64_t>(1, lane_.capacity() / 2);
   const auto has = [&](std::uint64_t tasks) { return lane_.look(at() + tasks).published(); };
-  if (has(std::clamp<std::uint64_t>(machine.close_behind, 1, most))) return;
   const std::uint64_t start = std::clamp<std::uint64_t>(
       std::max<std::uint64_t>(std::min(row / tuning::row_per_start, tuning::start_max),
                               machine.start_tasks),
       1, most);
+  const std::uint64_t close = std::max<std::uint64_t>(start / 2, machine.close_behind);
+  if (has(std::clamp<std::uint64_t>(close, 1, most))) return;
   const auto pause = [](std::uint64_t times) {
     for (std::uint64_t k = std::min(times, tuning::start_pauses_max); k > 0; --k) cpu_relax();
   };
-  pause(machine.start_pauses);
+  const std::uint64_t first = std::min<std::uint64_t>(
+      std::max(row / tuning::row_per_pause, tuning::first_pauses_min), machine.start_pauses);
+  pause(first);
   std::uint64_t came = 0;  // a lower bound, at least half
   for (std::uint64_t tasks = 1; tasks <= start && has(tasks); tasks *= 2) came = tasks;
   if (came < tuning::start_came_min) return;
   const std::uint64_t step = std::max(start / tuning::looks_per_start, tuning::start_step);
-  const std::uint64_t pauses = machine.start_pauses * step / came;
+  const std::uint64_t pauses = first * step / came;
   while (came < start && !drain_.stopping()) {
     pause(pauses);
     const std::uint64_t before = came;

@@ -344,7 +344,9 @@ bool Timeline::wait(std::uint64_t id, std::uint64_t ticket,
   const auto ended = [&] { return reached(id, ticket); };
   if (ended()) return true;
   if (deadline) spin = spin_before(*deadline, spin);
-  if (spin_until(ended, spin)) return true;
+  // wraps round, hence is clamped, once the ticket has ended
+  const auto pauses = [&] { return (ticket - completed()) / tuning::tasks_per_pause; };
+  if (spin_until(ended, spin, pauses)) return true;
   // Shared with the callback, which may still run when a timed-out wait returns.
   std::shared_ptr<Parker> parker;
   std::uint64_t called = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 #include "scheduler/atomic.hpp"
 #include "scheduler/tuning.hpp"
@@ -20,9 +21,12 @@ namespace heddle::sched {
 
 /// Polls until `done()` or until `spin` has passed; returns whether `done()` held. After about the
 /// first microsecond the thread yields its processor between polls: with more spinning threads than
-/// processors, one of them may have to do the work that the rest waits for.
-template <class Done>
-[[nodiscard]] bool spin_until(const Done& done, std::chrono::nanoseconds spin) noexcept {
+/// processors, one of them may have to do the work that the rest waits for. `pauses()`: the least
+/// number of pauses before `done()` can hold. Each poll fetches a line that another thread writes,
+/// and slows that thread down.
+template <class Done, class Pauses>
+[[nodiscard]] bool spin_until(const Done& done, std::chrono::nanoseconds spin,
+                              const Pauses& pauses) noexcept {
   using Clock = std::chrono::steady_clock;
   if (done()) return true;
   if (spin.count() <= 0) return false;
@@ -30,13 +34,19 @@ template <class Done>
   constexpr std::chrono::nanoseconds longest = std::chrono::hours(24);
   const auto end = Clock::now() + std::min(spin, longest);
   while (true) {
-    for (int k = 0; k < tuning::spins_per_clock_read; ++k) {
+    for (std::uint64_t left = tuning::spins_per_clock_read; left > 0;) {
       if (done()) return true;
-      cpu_relax();
+      const std::uint64_t some = std::clamp<std::uint64_t>(pauses(), 1, left);
+      for (std::uint64_t k = 0; k < some; ++k) cpu_relax();
+      left -= some;
     }
     if (Clock::now() >= end) return done();
     ::sched_yield();
   }
+}
+template <class Done>
+[[nodiscard]] bool spin_until(const Done& done, std::chrono::nanoseconds spin) noexcept {
+  return spin_until(done, spin, [] { return std::uint64_t{1}; });
 }
 
 }  // namespace heddle::sched
