@@ -67,8 +67,9 @@ class AffineReader {
         return one_of(is_less(*a, *b), *b, *a);
       case Op::min:
         return one_of(is_less(*a, *b), *a, *b);
+      case Op::div:
       case Op::mod:
-        return b->terms.empty() ? remainder(*a, b->constant) : std::nullopt;
+        return b->terms.empty() ? part_of_quotient(*a, b->constant, v.op) : std::nullopt;
       default:
         return std::nullopt;
     }
@@ -101,16 +102,34 @@ class AffineReader {
     return std::nullopt;
   }
 
-  /// a mod b of numbers that are not negative.
-  [[nodiscard]] Maybe remainder(const Affine& a, std::int64_t b) const {
+  /// a div b or a mod b of numbers that are not negative.
+  [[nodiscard]] Maybe part_of_quotient(const Affine& a, std::int64_t b, Op op) const {
     const auto range = reach(a, ranges_);
-    if (b <= 0 || !range || range->lowest < 0) return std::nullopt;
+    if (b <= 0 || b >= small_end || !range || range->lowest < 0) return std::nullopt;
     const Int128 first = range->lowest / b, last = range->highest / b;
-    if (first == last)
-      return first * b < small_end ? Maybe(difference(a, Affine{narrow(first * b), {}}))
-                                   : std::nullopt;
-    if (cuts_ != nullptr && last - first <= 2) {
+    // a = b * times + rest
+    Affine times{narrow(first), {}};
+    if (first != last) {
+      times.constant = narrow(floor_div(a.constant, b));
+      for (const AffineTerm& term : a.terms) {
+        const std::int64_t each = narrow(floor_div(term.coefficient, b));
+        AffineTerm whole = term;
+        whole.coefficient = each;
+        if (each != 0) times.terms.push_back(whole);
+      }
+    }
+    if (!is_small(affine_scale(times, b))) return std::nullopt;
+    const Affine rest = difference(a, affine_scale(times, b));
+    const auto left = reach(rest, ranges_);
+    if (left && left->lowest >= 0 && left->highest < b) return op == Op::div ? times : rest;
+    if (cuts_ == nullptr) return std::nullopt;
+    if (last - first <= 2) {
       for (Int128 k = first + 1; k <= last; ++k) add_cut(a, narrow(k * b), ranges_, *cuts_);
+    } else if (cuts_->period == 1 && b > 1 && a.terms.size() == 1 &&
+               a.terms[0].kind == AffineTerm::Kind::loop && a.terms[0].id == cuts_->var &&
+               a.terms[0].coefficient == 1) {
+      cuts_->period = b;
+      cuts_->phase = a.constant;
     }
     return std::nullopt;
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "jit/schedule/elementwise.hpp"
+#include "jit/schedule/settled_positions.hpp"
 #include "jit/vector/lanes.hpp"
 #include "jit/vector/value_cost.hpp"
 
@@ -60,7 +61,9 @@ class Gathers {
       in_.drop_scratch(buffers);
       return std::nullopt;
     }
-    Block result = with_own_names(in_.fresh, {around(std::move(copies), true)}, {});
+    Block result = with_settled_positions(
+        in_.fresh, with_own_names(in_.fresh, {around(std::move(copies), true)}, {}),
+        settled_parts_max);
     result.push_back(functions);
     return result;
   }

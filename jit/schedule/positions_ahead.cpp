@@ -2,6 +2,7 @@
 #include "jit/schedule/positions_ahead.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -19,11 +20,14 @@ constexpr std::int64_t rows_ahead = 256, rows_ahead_min = 128;
 /// Beyond so many elements in a row, finding its positions takes a small part of the time.
 constexpr std::int64_t elements_ahead_max = 4;
 
+using Ranges = std::map<BufferId, ElementRange>;
+
 /// A loop whose iterations read at nearest positions.
 class ReadsAhead {
  public:
-  ReadsAhead(Scheduling& in, const StmtPtr& loop)
-      : in_(in), loop_(*loop), block_(in.fresh.var()), row_(in.fresh.var()) {}
+  /// `ranges`: of the scratch of the kernel.
+  ReadsAhead(Scheduling& in, const Ranges& ranges, const StmtPtr& loop)
+      : in_(in), ranges_(ranges), loop_(*loop), block_(in.fresh.var()), row_(in.fresh.var()) {}
 
   /// The loop, or blocks of it and the rest, behind its positions.
   [[nodiscard]] std::optional<Block> behind_positions() {
@@ -77,7 +81,7 @@ class ReadsAhead {
     const DType type = at.value->dtype;
     const PositionBounds bounds = position_bounds(at);
     if (!at.nearest || (type != DType::i32 && type != DType::i64) || bounds.only ||
-        !may_run_before(*at.value))
+        stays_inside(at, ranges_) || !may_run_before(*at.value))
       return nullptr;
     std::int64_t lanes = unrolled_vectors * in_.target.lanes(type);
     while (lanes > 1 && rows_ % lanes != 0) lanes /= 2;
@@ -124,6 +128,7 @@ class ReadsAhead {
   }
 
   Scheduling& in_;
+  const Ranges& ranges_;
   const Stmt& loop_;
   const VarId block_, row_;
   bool is_cut_ = false;
@@ -133,17 +138,24 @@ class ReadsAhead {
   Block positions_;        ///< loops that compute them
 };
 
-}  // namespace
-
-Block with_positions_ahead(Scheduling& in, const Block& body) {
+Block behind_positions(Scheduling& in, const Ranges& ranges, const Block& body) {
   Block made;
   for (const StmtPtr& stmt : body) {
     const bool is_loop = stmt->kind == StmtKind::loop && stmt->mark == LoopMark::serial;
-    std::optional<Block> behind = is_loop ? ReadsAhead(in, stmt).behind_positions() : std::nullopt;
-    if (is_loop && !behind) behind = {with_body(*stmt, with_positions_ahead(in, stmt->body))};
+    std::optional<Block> behind =
+        is_loop ? ReadsAhead(in, ranges, stmt).behind_positions() : std::nullopt;
+    if (is_loop && !behind) behind = {with_body(*stmt, behind_positions(in, ranges, stmt->body))};
     append(made, behind.value_or(Block{stmt}));
   }
   return made;
+}
+
+}  // namespace
+
+Block with_positions_ahead(Scheduling& in, const Block& body) {
+  Loop kernel = in.lowered.loop;
+  kernel.body = body;
+  return behind_positions(in, ranges_of_scratch(kernel), body);
 }
 
 }  // namespace heddle::jit

@@ -30,6 +30,7 @@
 #include "jit/schedule/positions_ahead.hpp"
 #include "jit/schedule/prefetch.hpp"
 #include "jit/schedule/recurrences.hpp"
+#include "jit/schedule/repeated_positions.hpp"
 #include "jit/schedule/row_reduction.hpp"
 #include "jit/schedule/rows_at_positions.hpp"
 #include "jit/schedule/rows_in_blocks.hpp"
@@ -164,8 +165,7 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   if (steps.take(ScheduleStep::contraction) && add_at_places(in))
     lowered = drop_dead(std::move(lowered));
   if (steps.take(ScheduleStep::elementwise)) {
-    constexpr int segments_max = 9;  // the middle, the edges and the corners of an image
-    lowered.loop.body = with_settled_positions(in.fresh, lowered.loop.body, segments_max);
+    lowered.loop.body = with_settled_positions(in.fresh, lowered.loop.body, settled_parts_max);
     lowered.loop.body = with_narrowed_indices(lowered.loop.body);
     lowered.loop.body = with_gathers_joined(in, lowered.loop.body);
     lowered.loop.body = with_gathers_apart(in, lowered.loop.body);
@@ -215,7 +215,8 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   in.counted_accesses.clear();  // of the kernel as it was before
   Block after = scheduled(in, steps, lowered.loop.body, true);
   if (hoists) after = share_loads(in.fresh, share_values(in.fresh, hoist_values(in.fresh, after)));
-  if (steps.take(ScheduleStep::elementwise)) after = with_positions_ahead(in, after);
+  if (steps.take(ScheduleStep::elementwise))
+    after = with_positions_ahead(in, with_repeated_positions(in, after));
   if (steps.take(ScheduleStep::fuse)) after = with_overlapped_loops(in.fresh, after);
   if (steps.take(ScheduleStep::prefetch)) after = fetch_rows_ahead(in, after);
   if (steps.take(ScheduleStep::reduction)) after = with_sums_in_blocks(in, after);

@@ -7,6 +7,8 @@
 
 #include "jit/loop/affine_value.hpp"
 #include "jit/loop/rewrite.hpp"
+#include "jit/system/limits.hpp"
+#include "jit/vector/value_cost.hpp"
 
 namespace heddle::jit {
 namespace {
@@ -32,6 +34,7 @@ class PositionSettler {
   Block settled_loop(const Stmt& loop) {
     ranges_[loop.var] = {loop.from, loop.to};
     const Cuts cuts = cuts_of(loop);
+    if (const std::optional<Block> periods = by_periods(loop, cuts)) return settled(*periods);
     const bool cut = !cuts.at.empty() && copies(loop) <= parts_max_;
     const int parts_max = parts_max_;
     if (cut) parts_max_ /= 1 + static_cast<int>(cuts.at.size());
@@ -52,6 +55,51 @@ class PositionSettler {
     parts_max_ = parts_max;
     ranges_[loop.var] = {loop.from, loop.to};
     return result;
+  }
+
+  /// The loop as a loop of whole periods, with a loop over each period inside, and the rests before
+  /// and behind; none if the cuts ask for no periods, or no period is whole.
+  std::optional<Block> by_periods(const Stmt& loop, const Cuts& cuts) {
+    constexpr int copies_max = 3;
+    if (cuts.period == 1 || !cuts.at.empty() || parts_max_ < copies_max ||
+        copies_short_rows(loop.body) || computes_few(loop.body, cuts.period))
+      return std::nullopt;
+    const auto multiple = [&](std::int64_t of) { return of * cuts.period - cuts.phase; };
+    const std::int64_t first = -narrow(floor_div(-(loop.from + cuts.phase), cuts.period));
+    const std::int64_t last = narrow(floor_div(loop.to + cuts.phase, cuts.period));
+    if (last <= first) return std::nullopt;
+    const VarId period = fresh_.var(), inside = fresh_.var();
+    Substitution by;
+    by.vars[loop.var] = affine_add(affine_var(period, cuts.period),
+                                   affine_add(affine_var(inside), Affine{multiple(first), {}}));
+    const StmtPtr each =
+        make_loop(inside, 0, cuts.period, with_own_names(fresh_, loop.body, std::move(by)));
+    Block parts;
+    if (loop.from < multiple(first)) parts.push_back(part_of(loop, loop.from, multiple(first)));
+    parts.push_back(make_loop(period, 0, last - first, {each}));
+    if (multiple(last) < loop.to) parts.push_back(part_of(loop, multiple(last), loop.to));
+    return parts;
+  }
+
+  /// True if functions of one element at a position would leave lanes idle: they are computed for
+  /// many positions at once, in vectors.
+  static bool computes_few(const Block& body, std::int64_t period) {
+    constexpr std::int64_t rows_max = 4;  // beyond, rows are not turned in registers
+    bool few = false;
+    walk(body, [&](const Stmt& stmt) {
+      few |= stmt.value && stmt.kind != StmtKind::at && has_costly(*stmt.value);
+    });
+    return few && period > rows_max;
+  }
+  /// True if each iteration copies a row that vectors move faster at a position, by masks.
+  static bool copies_short_rows(const Block& body) {
+    constexpr std::int64_t elements_max = 15;
+    bool is_short = false, computes = false;
+    walk(body, [&](const Stmt& stmt) {
+      is_short |= stmt.kind == StmtKind::loop && stmt.to - stmt.from <= elements_max;
+      computes |= stmt.kind == StmtKind::store && stmt.value->kind != ValueKind::load;
+    });
+    return is_short && !computes;
   }
 
   /// Iterations from .. to of the loop, with names of its own; it begins at 0.

@@ -44,7 +44,12 @@ bool is_plain(const Stmt& along) {
 class ShortRows {
  public:
   ShortRows(Scheduling& in, const StmtPtr& nest)
-      : in_(in), nest_(*nest), along_(in.fresh.var()), block_(in.fresh.var()) {}
+      : in_(in), nest_(*nest), along_(in.fresh.var()), block_(in.fresh.var()) {
+    for (const StmtPtr& stmt : nest_.body) {
+      const bool is_loop = stmt->kind == StmtKind::loop && stmt->mark == LoopMark::serial;
+      body_.push_back(is_loop ? with_body(*stmt, unrolled(stmt->body)) : stmt);
+    }
+  }
 
   [[nodiscard]] std::optional<Block> build() {
     if (!is_plain_loop(nest_) || !has_short_loops() || nest_.to < lanes_ || !find_rows())
@@ -77,6 +82,25 @@ class ShortRows {
   }
 
  private:
+  /// The statements, with the terms of sums over a few coordinates one after the other.
+  [[nodiscard]] Block unrolled(const Block& body) {
+    constexpr std::int64_t terms_max = 8;
+    Block made;
+    for (const StmtPtr& stmt : body) {
+      if (!is_plain_loop(*stmt) || stmt->to > terms_max || !is_straight(stmt->body)) {
+        made.push_back(stmt);
+        continue;
+      }
+      is_computed_ = true;
+      for (std::int64_t k = 0; k < stmt->to; ++k) {
+        Substitution by;
+        by.vars[stmt->var] = Affine{k, {}};
+        append(made, with_own_names(in_.fresh, stmt->body, std::move(by)));
+      }
+    }
+    return made;
+  }
+
   /// What the nest touches element by element along a row.
   struct Row {
     BufferId buffer = 0;
@@ -93,7 +117,7 @@ class ShortRows {
   [[nodiscard]] bool has_short_loops() {
     bool gains = false, plain = true;
     std::set<LocalId> own;
-    for (const StmtPtr& stmt : nest_.body) {
+    for (const StmtPtr& stmt : body_) {
       if (stmt->kind == StmtKind::declare) {
         if (!stmt->dims.empty()) return false;
         own.insert(stmt->local);
@@ -109,7 +133,8 @@ class ShortRows {
       const std::optional<DType> type = lane_type(stmt->body);
       if (!type || in_.target.lanes(*type) < 4) return false;
       if (lanes_ == 0) lanes_ = in_.target.lanes(*type);
-      if (lanes_ != in_.target.lanes(*type) || !is_short(stmt->to)) return false;
+      if (lanes_ != in_.target.lanes(*type) || (!is_short(stmt->to) && !may_be_computed(stmt->to)))
+        return false;
       std::set<LocalId> inner;
       for (const StmtPtr& each : stmt->body) {
         if (each->kind == StmtKind::declare) inner.insert(each->local);
@@ -122,7 +147,7 @@ class ShortRows {
         gains = gains || (stmt->to < lanes_ && v.kind == ValueKind::op && own_cost(v) >= costly);
       });
     }
-    return gains && !plain;
+    return gains && (!plain || is_computed_);
   }
 
   /// True if turning rows takes less time than leaving lanes idle, at the end of a row and where
@@ -130,6 +155,13 @@ class ShortRows {
   [[nodiscard]] bool is_short(std::int64_t extent) const {
     const std::int64_t vectors_max = extent % lanes_ == 0 ? 2 : 3;
     return extent / lanes_ <= vectors_max;
+  }
+
+  /// True if rows that are computed, hence not turned, gain in lanes: their scratch stays in the
+  /// first-level cache.
+  [[nodiscard]] bool may_be_computed(std::int64_t extent) const {
+    constexpr std::int64_t extent_max = 128;
+    return is_computed_ && extent <= extent_max;
   }
 
   /// Finds what rows touch; false where rows may depend on each other, or lanes cannot read them.
@@ -145,7 +177,7 @@ class ShortRows {
         works = works && note_access(buffer, type, at, along, stores, stored.contains(buffer));
       });
     };
-    for (const StmtPtr& stmt : nest_.body) {
+    for (const StmtPtr& stmt : body_) {
       if (stmt->kind != StmtKind::loop) {
         note(*stmt, nullptr);
       } else {
@@ -165,20 +197,20 @@ class ShortRows {
       as_they_are_.insert(buffer);
       return !is_stored || !row_of(buffer);
     }
-    if (along == nullptr) return false;
-    if (stride(kernel, buffer, at, along->var) != 1 || in_.target.lanes(type) != lanes_)
-      return false;
-    const std::vector<Affine> key = along_the_row(at, *along);
-    Row* const known = row_of(buffer, key, along->to);
+    if (along == nullptr || in_.target.lanes(type) != lanes_) return false;
+    const std::optional<Element> element = element_of(buffer, at, *along);
+    if (!element || (is_stored && !element->moves)) return false;
+    Row* const known = row_of(buffer, element->row, element->extent);
     if (known != nullptr) {
       known->is_stored = known->is_stored || stores;
       return true;
     }
+    if (!is_private && !is_short(element->extent)) return false;
     // A buffer that is stored is touched in one way alone.
     if (is_stored && (row_of(buffer) || as_they_are_.contains(buffer))) return false;
     if (is_private && !stores) return false;
     if (is_private && kernel.buffers[buffer].type.num_elements() != along->to) return false;
-    rows_.push_back({buffer, key, type, along->to, is_private, !stores, stores});
+    rows_.push_back({buffer, element->row, type, element->extent, is_private, !stores, stores});
     return true;
   }
 
@@ -207,13 +239,33 @@ class ShortRows {
     return axes_.emplace(buffer, axis - at.begin()).first->second == axis - at.begin();
   }
 
-  [[nodiscard]] std::vector<Affine> along_the_row(const std::vector<Affine>& at,
+  /// An element of a row.
+  struct Element {
+    std::vector<Affine> row;  ///< subscripts, with the variable `along_`
+    std::int64_t extent = 0;  ///< of the row
+    Affine place;
+    bool moves = false;  ///< the next element in the next iteration along the row
+  };
+  /// The element that an access touches in an iteration along a row; none if rows are no vectors.
+  [[nodiscard]] std::optional<Element> element_of(BufferId buffer, const std::vector<Affine>& at,
                                                   const Stmt& along) const {
-    Substitution by;
-    by.vars[along.var] = affine_var(along_);
-    std::vector<Affine> key;
-    for (const Affine& each : at) key.push_back(substitute(each, by));
-    return key;
+    const Loop& kernel = in_.lowered.loop;
+    const std::int64_t step = stride(kernel, buffer, at, along.var);
+    if (step == 1) {
+      Substitution by;
+      by.vars[along.var] = affine_var(along_);
+      std::vector<Affine> row;
+      for (const Affine& each : at) row.push_back(substitute(each, by));
+      return Element{std::move(row), along.to, affine_var(along.var), true};
+    }
+    // One coordinate of a point, say.
+    const std::int64_t extent = at.empty() ? 0 : kernel.buffers[buffer].type.dims.back();
+    const auto moves = [&](const Affine& each) { return split_lane(each, along.var).second != 0; };
+    if (std::ranges::any_of(at, moves) || extent < 2 || extent > lanes_ || !at.back().terms.empty())
+      return std::nullopt;
+    Element element{at, extent, at.back()};
+    element.row.back() = affine_var(along_);
+    return element;
   }
 
   [[nodiscard]] bool row_of(BufferId buffer) const {
@@ -235,7 +287,7 @@ class ShortRows {
     for (const Row& row : rows_) {
       if (row.is_read_first) append(each, turned_in(row));
     }
-    for (const StmtPtr& stmt : nest_.body) {
+    for (const StmtPtr& stmt : body_) {
       if (stmt->kind == StmtKind::comment) continue;
       if (stmt->kind != StmtKind::loop) {
         append(each, one_by_one(stmt));
@@ -270,8 +322,13 @@ class ShortRows {
   }
 
   [[nodiscard]] StmtPtr of_lane(const Stmt& stmt, const Stmt* along, const Affine& lane) {
-    const auto turned_row = [&](BufferId buffer, const std::vector<Affine>& at) -> const Row* {
-      return along == nullptr ? nullptr : row_of(buffer, along_the_row(at, *along), along->to);
+    using TurnedPlace = std::pair<BufferId, std::vector<Affine>>;
+    const auto turned_place = [&](BufferId buffer,
+                                  const std::vector<Affine>& at) -> std::optional<TurnedPlace> {
+      const auto element = along == nullptr ? std::nullopt : element_of(buffer, at, *along);
+      const Row* row = element ? row_of(buffer, element->row, element->extent) : nullptr;
+      if (row == nullptr) return std::nullopt;
+      return TurnedPlace{buffer_of(*row), {element->place, lane}};
     };
     Substitution by;
     by.vars[nest_.var] = row_in(lane);
@@ -280,15 +337,13 @@ class ShortRows {
                 [&](ValuePtr v) {
                   if (v->kind == ValueKind::local) return of_lane(std::move(v), lane);
                   if (v->kind != ValueKind::load) return v;
-                  const Row* row = turned_row(v->buffer, v->subscripts);
-                  return row == nullptr
-                             ? v
-                             : make_load(buffer_of(*row), v->dtype, {affine_var(along->var), lane});
+                  const auto place = turned_place(v->buffer, v->subscripts);
+                  return place ? make_load(place->first, v->dtype, place->second) : std::move(v);
                 }),
         by);
     if (stmt.kind == StmtKind::store) {
-      if (const Row* row = turned_row(stmt.buffer, stmt.subscripts))
-        return make_store(buffer_of(*row), {affine_var(along->var), lane}, value);
+      if (const auto place = turned_place(stmt.buffer, stmt.subscripts))
+        return make_store(place->first, place->second, value);
       std::vector<Affine> at;
       for (const Affine& each : stmt.subscripts) at.push_back(substitute(each, by));
       return make_store(stmt.buffer, std::move(at), value);
@@ -439,6 +494,8 @@ class ShortRows {
 
   Scheduling& in_;
   const Stmt& nest_;
+  Block body_;                ///< of the nest, without loops inside loops
+  bool is_computed_ = false;  ///< elements of rows are sums over a few coordinates
   /// The variable along a row in `subscripts`, and the variable of blocks of rows.
   const VarId along_, block_;
   std::int64_t lanes_ = 0;

@@ -97,7 +97,7 @@ class NestReads {
     if (innermost == around_.rend() || !contains(load.subscripts, (*innermost)->var)) return;
     const bool is_across = contains(load.subscripts[rank - 2], (*innermost)->var) &&
                            !contains(load.subscripts[rank - 1], (*innermost)->var);
-    if (is_across && !is_stored_alike(load, innermost.base()))
+    if (is_across && !stores_rows(innermost.base()))
       reads.are_across = true;
     else
       reads.others = true;
@@ -121,11 +121,9 @@ class NestReads {
     });
   }
 
-  /// Whether a loop inside, over the elements of a row, stores elements of a row too: both loops
-  /// together go over memory in order.
-  bool is_stored_alike(const Value& load, std::vector<const Stmt*>::const_iterator inside) const {
+  /// Whether a loop inside stores the elements of a row: lanes would store across rows.
+  bool stores_rows(std::vector<const Stmt*>::const_iterator inside) const {
     return std::any_of(inside, around_.end(), [&](const Stmt* loop) {
-      if (!contains(load.subscripts.back(), loop->var)) return false;
       bool stores = false;
       walk(loop->body, [&](const Stmt& each) {
         stores = stores || (each.kind == StmtKind::store && contains(each.subscripts, loop->var));

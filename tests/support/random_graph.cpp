@@ -65,6 +65,7 @@ Node GraphGenerator::indices(const Dims& dims) {
   Node node = with_axis();
   if (*node.type().num_elements() == 0 || one_of(3)) {
     node = graph_.iota({DType::i32, dims}, dims.empty() ? -1 : 0) * (below(3) - 1) + below(4);
+    if (one_of(4)) node = one_of(2) ? node / (1 + below(3)) : node % (1 + below(3));
   } else {
     const std::int64_t count = ArrayType{DType::bool_, dims}.num_elements().value();
     const std::int64_t all = *node.type().num_elements();

@@ -381,6 +381,54 @@ TEST(PositionScheduleTest, AffinePositionsAreSubscripts) {
               AllOf(HasSubstr("nearest"), HasSubstr("lanes")));
 }
 
+// J9, J13: quotients and remainders of an index are those of whole periods, and of the rests around
+TEST(PositionScheduleTest, QuotientsAreLoopsOfPeriods) {
+  const auto settled = [](const std::string& position, int extent, const std::string& rows = "") {
+    const Loop plain = parsed(fmt::format(
+        "buffer t0 input f32[40,4]\nbuffer t1 inout f32[60,4]\nkernel {{\nfor i0 in 0..{} {{\n"
+        "nearest i1 in 0..40 = {} {{\n{}\n}}\n}}\n}}\n",
+        extent, position, rows.empty() ? "t1[i0, 0] = t0[i1, 0]" : rows));
+    Fresh fresh(plain);
+    Loop made = plain;
+    made.body = renumbered(with_settled_positions(fresh, plain.body, 9));
+    EXPECT_TRUE(verify(made).ok()) << print(made);
+    std::vector<HostArray> expected, found;
+    for (auto* arrays : {&expected, &found}) {
+      for (std::size_t k = 0; k < 2; ++k)
+        arrays->push_back(small_numbers(plain.buffers[k].type, k));
+    }
+    interpret(plain, expected);
+    interpret(made, found);
+    EXPECT_TRUE(same_elements(expected[1], found[1])) << print(made);
+    return print(made);
+  };
+  EXPECT_THAT(settled("div.i64(index(i0), 2:i64)", 60),
+              AllOf(HasSubstr("for i0 in 0..30 {\n    for i1 in 0..2 {\n"
+                              "      t1[2*i0 + i1, 0] = t0[i0, 0]\n"),
+                    Not(HasSubstr("nearest"))));
+  EXPECT_THAT(settled("mod.i32(i32(index(i0)), 3:i32)", 59),
+              AllOf(HasSubstr("for i0 in 0..19 {\n    for i1 in 0..3 {\n"
+                              "      t1[3*i0 + i1, 0] = t0[i1, 0]\n"),
+                    HasSubstr("for i2 in 0..2 {\n    t1[i2 + 57, 0] = t0[i2, 0]\n"),
+                    Not(HasSubstr("nearest"))));
+  EXPECT_THAT(settled("div.i64(index(i0 + 3), 5:i64)", 60),
+              AllOf(HasSubstr("for i0 in 0..2 {\n    t1[i0, 0] = t0[0, 0]\n"),
+                    HasSubstr("t1[5*i1 + i2 + 2, 0] = t0[i1 + 1, 0]\n"),
+                    HasSubstr("for i3 in 0..3 {\n    t1[i3 + 57, 0] = t0[12, 0]\n"),
+                    Not(HasSubstr("nearest"))));
+  EXPECT_THAT(settled("div.i64(index(2*i0), 3:i64)", 60), HasSubstr("nearest")) << "no whole step";
+  // Vectors do these at positions.
+  EXPECT_THAT(
+      settled("div.i64(index(i0), 2:i64)", 60, "for i2 in 0..4 {\n t1[i0, i2] = t0[i1, i2]\n}"),
+      HasSubstr("nearest"));
+  EXPECT_THAT(settled("div.i64(index(i0), 2:i64)", 60,
+                      "for i2 in 0..4 {\n t1[i0, i2] = add.f32(t0[i1, i2], t1[i0, i2])\n}"),
+              Not(HasSubstr("nearest")));
+  const std::string costly = "t1[i0, 0] = exp.f32(t0[i1, 0])";
+  EXPECT_THAT(settled("div.i64(index(i0), 5:i64)", 60, costly), HasSubstr("nearest"));
+  EXPECT_THAT(settled("div.i64(index(i0), 4:i64)", 60, costly), Not(HasSubstr("nearest")));
+}
+
 // J9: cuts of an outer loop that bring cuts of inner loops about keep to the limit of parts
 TEST(PositionScheduleTest, PartsOfNestsAreFew) {
   const Loop plain = parsed(
@@ -411,7 +459,13 @@ TEST(PositionScheduleTest, SettledPositionsAreWhereTheyWere) {
                                             below(2) == 0 ? '+' : '-', 1 + below(5));
       const std::string other = fmt::format("index({}*i{})", 1 + below(2), below(var + 1));
       const int k = below(50) - 10;
-      switch (below(8)) {
+      switch (below(11)) {
+        case 8:
+          return fmt::format("div.i64({}, {}:i64)", index, 1 + below(7));
+        case 9:
+          return fmt::format("mod.i64(index(i{} + {}), {}:i64)", var, below(5), 1 + below(6));
+        case 10:
+          return fmt::format("div.i32(i32(index(i{} + {})), {}:i32)", var, below(5), 1 + below(6));
         case 0:
           return fmt::format("sub.i64({}, {}:i64)", index, k);
         case 1:

@@ -406,7 +406,7 @@ TEST(ScheduleTest, ScattersReadCostlyTerms) {
 
 // J9: a row of a single vector is reduced as a vector where other rows are not beside it
 TEST(ScheduleTest, RowsOfOneVectorAreVectors) {
-  const Tensor x("x", f32, {100, 5}), c("c", f32, {16, 5}), near("near", f32, {100, 16}),
+  const Tensor x("x", f32, {100, 9}), c("c", f32, {16, 9}), near("near", f32, {100, 16}),
       least("least", f32, {100});
   const Index i, j, k;
   Program program("nearest");

@@ -80,6 +80,34 @@ TEST(ShortRowsTest, PlacesOfExtremes) {
   EXPECT_TRUE(is_side_by_side(program));
 }
 
+/// The centre nearest to each point, and its distance.
+struct Nearest {
+  Nearest(std::int64_t coordinates, std::int64_t centres, std::int64_t width = 0) {
+    const std::int64_t columns = width == 0 ? coordinates : width;
+    const Tensor x("x", f32, {row_count, columns}), centre("centre", f32, {centres, columns}),
+        d("d", f32, {row_count, centres}), least("least", f32, {row_count}),
+        place("place", i64, {row_count});
+    const Index i, k, c(coordinates);
+    program << (d(i, k) = sum((x(i, c) - centre(k, c)) * (x(i, c) - centre(k, c))))
+            << (least(i) = minimum(d(i, k)))
+            << (place(i) = minimum(where(d(i, k) == least(i), embed(k), centres)));
+    d.set_mode(MemoryMode::local);
+  }
+  Program program{"nearest"};
+};
+
+// J9: rows computed from points, whose coordinates are turned as well
+TEST(ShortRowsTest, DistancesOfPoints) {
+  for (const std::int64_t coordinates : {2, 3, 8})
+    EXPECT_TRUE(is_side_by_side(Nearest(coordinates, 16).program)) << coordinates;
+  EXPECT_TRUE(is_side_by_side(Nearest(3, 5).program));
+  EXPECT_TRUE(is_side_by_side(Nearest(3, 20).program));
+  EXPECT_TRUE(is_side_by_side(Nearest(3, 16, 16).program)) << "some columns of a row";
+  EXPECT_FALSE(is_side_by_side(Nearest(3, 16, 17).program)) << "few columns of a wide row";
+  EXPECT_TRUE(is_side_by_side(Nearest(3, 128).program));
+  EXPECT_FALSE(is_side_by_side(Nearest(3, 129).program)) << "vectors along the row";
+}
+
 // S5: rows may be stored where they were read
 TEST(ShortRowsTest, RowsInPlace) {
   const Tensor x("x", f32, {row_count, 10}), most("most", f32, {row_count});
