@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "jit/loop/affine_value.hpp"
@@ -34,7 +35,7 @@ class PositionSettler {
   Block settled_loop(const Stmt& loop) {
     ranges_[loop.var] = {loop.from, loop.to};
     const Cuts cuts = cuts_of(loop);
-    if (const std::optional<Block> periods = by_periods(loop, cuts)) return settled(*periods);
+    if (std::optional<Block> periods = by_periods(loop, cuts)) return *std::move(periods);
     const bool cut = !cuts.at.empty() && copies(loop) <= parts_max_;
     const int parts_max = parts_max_;
     if (cut) parts_max_ /= 1 + static_cast<int>(cuts.at.size());
@@ -57,28 +58,39 @@ class PositionSettler {
     return result;
   }
 
-  /// The loop as a loop of whole periods, with a loop over each period inside, and the rests before
-  /// and behind; none if the cuts ask for no periods, or no period is whole.
+  /// The loop, settled, as a loop of whole periods, with a loop over each period inside, and the
+  /// rests before and behind; none if no period is whole, or no position is settled so.
   std::optional<Block> by_periods(const Stmt& loop, const Cuts& cuts) {
-    constexpr int copies_max = 3;
-    if (cuts.period == 1 || !cuts.at.empty() || parts_max_ < copies_max ||
-        copies_short_rows(loop.body) || computes_few(loop.body, cuts.period))
+    if (cuts.period == 1 || !cuts.at.empty() || copies_short_rows(loop.body) ||
+        computes_few(loop.body, cuts.period))
       return std::nullopt;
     const auto multiple = [&](std::int64_t of) { return of * cuts.period - cuts.phase; };
     const std::int64_t first = -narrow(floor_div(-(loop.from + cuts.phase), cuts.period));
     const std::int64_t last = narrow(floor_div(loop.to + cuts.phase, cuts.period));
     if (last <= first) return std::nullopt;
     const VarId period = fresh_.var(), inside = fresh_.var();
+    inside_periods_.insert(inside);
     Substitution by;
     by.vars[loop.var] = affine_add(affine_var(period, cuts.period),
                                    affine_add(affine_var(inside), Affine{multiple(first), {}}));
     const StmtPtr each =
         make_loop(inside, 0, cuts.period, with_own_names(fresh_, loop.body, std::move(by)));
-    Block parts;
-    if (loop.from < multiple(first)) parts.push_back(part_of(loop, loop.from, multiple(first)));
-    parts.push_back(make_loop(period, 0, last - first, {each}));
+    Block parts{make_loop(period, 0, last - first, {each})};
+    if (loop.from < multiple(first))
+      parts.insert(parts.begin(), part_of(loop, loop.from, multiple(first)));
     if (multiple(last) < loop.to) parts.push_back(part_of(loop, multiple(last), loop.to));
-    return parts;
+    const int parts_max = parts_max_;
+    parts_max_ /= static_cast<int>(parts.size());
+    std::optional<Block> made;
+    if (parts_max_ > 0) made = settled(parts);
+    parts_max_ = parts_max;
+    const auto count = static_cast<std::int64_t>(parts.size()) * positions(loop.body);
+    return made && positions(*made) < count ? made : std::nullopt;
+  }
+  static std::int64_t positions(const Block& body) {
+    std::int64_t count = 0;
+    walk(body, [&](const Stmt& stmt) { count += stmt.kind == StmtKind::at ? 1 : 0; });
+    return count;
   }
 
   /// True if functions of one element at a position would leave lanes idle: they are computed for
@@ -134,11 +146,16 @@ class PositionSettler {
     return settled(body);
   }
 
-  /// The cuts of a loop around positions alone.
-  [[nodiscard]] Cuts cuts_of(const Stmt& loop) const {
+  /// The cuts of a loop around positions alone, or around a period's.
+  [[nodiscard]] Cuts cuts_of(const Stmt& loop) {
     Cuts cuts{loop.var};
     if (loop.mark != LoopMark::serial) return cuts;
     const Block* body = &loop.body;
+    if (body->size() == 1 && inside_periods_.contains(body->front()->var)) {
+      const Stmt& inside = *body->front();
+      ranges_[inside.var] = {inside.from, inside.to};
+      body = &inside.body;
+    }
     while (body->size() == 1 && body->front()->kind == StmtKind::at) {
       const Stmt& at = *body->front();
       if (const auto value = affine_value(*at.value, ranges_, &cuts)) {
@@ -165,6 +182,7 @@ class PositionSettler {
   Fresh& fresh_;
   int parts_max_;
   LoopRanges ranges_;
+  std::set<VarId> inside_periods_;  ///< variables of the loops over a period
 };
 
 }  // namespace

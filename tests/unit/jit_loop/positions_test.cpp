@@ -416,7 +416,12 @@ TEST(PositionScheduleTest, QuotientsAreLoopsOfPeriods) {
                     HasSubstr("t1[5*i1 + i2 + 2, 0] = t0[i1 + 1, 0]\n"),
                     HasSubstr("for i3 in 0..3 {\n    t1[i3 + 57, 0] = t0[12, 0]\n"),
                     Not(HasSubstr("nearest"))));
+  EXPECT_THAT(settled("min.i64(add.i64(div.i64(index(i0), 2:i64), 1:i64), 29:i64)", 60),
+              AllOf(HasSubstr("t1[2*i0 + i1, 0] = t0[i0 + 1, 0]\n"),
+                    HasSubstr("t1[2*i2 + i3 + 56, 0] = t0[29, 0]\n"), Not(HasSubstr("nearest"))));
   EXPECT_THAT(settled("div.i64(index(2*i0), 3:i64)", 60), HasSubstr("nearest")) << "no whole step";
+  EXPECT_THAT(settled("mul.i64(div.i64(index(i0), 2:i64), div.i64(index(i0), 2:i64))", 12),
+              AllOf(HasSubstr("for i0 in 0..12"), HasSubstr("nearest")));
   // Vectors do these at positions.
   EXPECT_THAT(
       settled("div.i64(index(i0), 2:i64)", 60, "for i2 in 0..4 {\n t1[i0, i2] = t0[i1, i2]\n}"),
