@@ -29,7 +29,6 @@ class RandomGraph {
   Graph make(int operations) {
     Graph g("cut");
     n_ = std::int64_t{64} << below(3);
-    all_.reserve(3 + static_cast<std::size_t>(operations));  // all nodes
     for (int k = 0; k < 3; ++k)
       all_.push_back(g.parameter("p" + std::to_string(k), {f32, {n_, n_}}));
     for (int k = 0; k < operations; ++k) all_.push_back(next());
