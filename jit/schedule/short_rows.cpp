@@ -198,7 +198,9 @@ class ShortRows {
       return !is_stored || !row_of(buffer);
     }
     if (along == nullptr || in_.target.lanes(type) != lanes_) return false;
-    const std::optional<Element> element = element_of(buffer, at, *along);
+    const std::optional<Element> element = stride(kernel, buffer, at, along->var) == 1
+                                               ? next_element(at, *along)
+                                               : same_element(buffer, at, *along);
     if (!element || (is_stored && !element->moves)) return false;
     Row* const known = row_of(buffer, element->row, element->extent);
     if (known != nullptr) {
@@ -246,24 +248,24 @@ class ShortRows {
     Affine place;
     bool moves = false;  ///< the next element in the next iteration along the row
   };
-  /// The element that an access touches in an iteration along a row; none if rows are no vectors.
-  [[nodiscard]] std::optional<Element> element_of(BufferId buffer, const std::vector<Affine>& at,
-                                                  const Stmt& along) const {
-    const Loop& kernel = in_.lowered.loop;
-    const std::int64_t step = stride(kernel, buffer, at, along.var);
-    if (step == 1) {
-      Substitution by;
-      by.vars[along.var] = affine_var(along_);
-      std::vector<Affine> row;
-      for (const Affine& each : at) row.push_back(substitute(each, by));
-      return Element{std::move(row), along.to, affine_var(along.var), true};
-    }
-    // One coordinate of a point, say.
-    const std::int64_t extent = at.empty() ? 0 : kernel.buffers[buffer].type.dims.back();
+  /// The element of an access that goes along the row.
+  [[nodiscard]] Element next_element(const std::vector<Affine>& at, const Stmt& along) const {
+    Substitution by;
+    by.vars[along.var] = affine_var(along_);
+    std::vector<Affine> row;
+    for (const Affine& each : at) row.push_back(substitute(each, by));
+    return Element{std::move(row), along.to, affine_var(along.var), true};
+  }
+  /// The element of an access that stays, as to one coordinate of a point; none if its row is no
+  /// vector.
+  [[nodiscard]] std::optional<Element> same_element(BufferId buffer, const std::vector<Affine>& at,
+                                                    const Stmt& along) const {
+    const Dims& dims = in_.lowered.loop.buffers[buffer].type.dims;
     const auto moves = [&](const Affine& each) { return split_lane(each, along.var).second != 0; };
-    if (std::ranges::any_of(at, moves) || extent < 2 || extent > lanes_ || !at.back().terms.empty())
+    if (at.empty() || std::ranges::any_of(at, moves) || dims.back() < 2 || dims.back() > lanes_ ||
+        !at.back().terms.empty())
       return std::nullopt;
-    Element element{at, extent, at.back()};
+    Element element{at, dims.back(), at.back()};
     element.row.back() = affine_var(along_);
     return element;
   }
@@ -325,8 +327,12 @@ class ShortRows {
     using TurnedPlace = std::pair<BufferId, std::vector<Affine>>;
     const auto turned_place = [&](BufferId buffer,
                                   const std::vector<Affine>& at) -> std::optional<TurnedPlace> {
-      const auto element = along == nullptr ? std::nullopt : element_of(buffer, at, *along);
-      const Row* row = element ? row_of(buffer, element->row, element->extent) : nullptr;
+      if (along == nullptr) return std::nullopt;
+      // Private scratch has other axes by now.
+      std::optional<Element> element = next_element(at, *along);
+      const Row* row = row_of(buffer, element->row, element->extent);
+      if (row == nullptr) element = same_element(buffer, at, *along);
+      if (row == nullptr && element) row = row_of(buffer, element->row, element->extent);
       if (row == nullptr) return std::nullopt;
       return TurnedPlace{buffer_of(*row), {element->place, lane}};
     };
@@ -488,7 +494,7 @@ class ShortRows {
       return std::make_shared<const Stmt>(std::move(made));
     };
     Block made;
-    for (const StmtPtr& stmt : nest_.body) made.push_back(change(stmt, change));
+    for (const StmtPtr& stmt : body_) made.push_back(change(stmt, change));
     return made;
   }
 

@@ -108,6 +108,20 @@ TEST(ShortRowsTest, DistancesOfPoints) {
   EXPECT_FALSE(is_side_by_side(Nearest(3, 129).program)) << "vectors along the row";
 }
 
+// S5: rows of scratch with more axes than a row and a lane have
+TEST(ShortRowsTest, DistancesOfPointsOfBatches) {
+  const Tensor x("x", f32, {2, row_count, 3}), centre("centre", f32, {16, 3}),
+      d("d", f32, {2, row_count, 16}), least("least", f32, {2, row_count}),
+      place("place", i64, {2, row_count});
+  const Index b, i, k, c;
+  Program program("batches");
+  program << (d(b, i, k) = sum((x(b, i, c) - centre(k, c)) * (x(b, i, c) - centre(k, c))))
+          << (least(b, i) = minimum(d(b, i, k)))
+          << (place(b, i) = minimum(where(d(b, i, k) == least(b, i), embed(k), 16)));
+  d.set_mode(MemoryMode::local);
+  EXPECT_TRUE(is_side_by_side(program));
+}
+
 // S5: rows may be stored where they were read
 TEST(ShortRowsTest, RowsInPlace) {
   const Tensor x("x", f32, {row_count, 10}), most("most", f32, {row_count});
