@@ -216,6 +216,7 @@ TEST_P(HandOverTest, OtherWaitsAreTheGates) {
   const Event second = a.submit({.after = {elsewhere}});
   let_run();
   EXPECT_EQ(a.queue->begun(), 0U);
+  until_begun(far, 1);
   EXPECT_TRUE(far.queue->end_one(0).ok());
   until_begun(a, 1);
   a.queue->refuses = true;
@@ -223,6 +224,7 @@ TEST_P(HandOverTest, OtherWaitsAreTheGates) {
   const Event refused = a.submit({.after = {first}});
   let_run();
   EXPECT_EQ(a.queue->begun(), 1U);
+  until_begun(b, 1);
   EXPECT_TRUE(b.queue->end_one(0).ok());
   until_begun(a, 2);
   for (const std::size_t k : {0U, 1U}) EXPECT_TRUE(a.queue->end_one(k).ok());
@@ -233,6 +235,7 @@ TEST_P(HandOverTest, OtherWaitsAreTheGates) {
   const Event plain = a.device.submit("count", [&ran] { ran = true; }, {.after = {third}});
   let_run();
   EXPECT_FALSE(ran);
+  until_begun(b, 2);
   EXPECT_TRUE(b.queue->end_one(1).ok());
   EXPECT_TRUE(plain.wait().ok());
   EXPECT_TRUE(a.queue->waits().empty());
