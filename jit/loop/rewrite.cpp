@@ -92,6 +92,22 @@ StmtPtr substitute(const StmtPtr& stmt, const Substitution& by) {
   return std::make_shared<const Stmt>(std::move(copy));
 }
 
+StmtPtr with_subscripts(
+    const StmtPtr& stmt,
+    const std::function<std::vector<Affine>(BufferId, std::vector<Affine>)>& change) {
+  Stmt copy = *stmt;
+  if (copy.kind == StmtKind::store) copy.subscripts = change(copy.buffer, copy.subscripts);
+  if (copy.value) {
+    copy.value = rebuild(copy.value, [&](ValuePtr v) {
+      if (v->kind != ValueKind::load) return v;
+      std::vector<Affine> at = change(v->buffer, v->subscripts);
+      return at == v->subscripts ? v : make_load(v->buffer, v->dtype, std::move(at));
+    });
+  }
+  for (StmtPtr& inner : copy.body) inner = with_subscripts(inner, change);
+  return std::make_shared<const Stmt>(std::move(copy));
+}
+
 StmtPtr with_value(const Stmt& stmt, ValuePtr value) {
   Stmt copy = stmt;
   copy.value = std::move(value);

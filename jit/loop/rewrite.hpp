@@ -60,6 +60,12 @@ struct Substitution {
 [[nodiscard]] StmtPtr with_value(const Stmt& stmt, ValuePtr value);
 [[nodiscard]] StmtPtr with_body(const Stmt& stmt, Block body);
 
+/// The statement with other subscripts of stores and loads: `change` makes them of those that an
+/// access to a buffer has.
+[[nodiscard]] StmtPtr with_subscripts(
+    const StmtPtr& stmt,
+    const std::function<std::vector<Affine>(BufferId, std::vector<Affine>)>& change);
+
 /// Bytes of the local block that the statement declares; 0: it declares none.
 [[nodiscard]] std::int64_t block_bytes(const Stmt& stmt);
 /// Bytes of all local blocks of the body.

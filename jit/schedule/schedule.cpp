@@ -50,6 +50,7 @@
 #include "jit/schedule/turned_inputs.hpp"
 #include "jit/schedule/turned_reads.hpp"
 #include "jit/schedule/turned_scratch.hpp"
+#include "jit/schedule/unread_elements.hpp"
 #include "jit/schedule/unrolled_rows.hpp"
 #include "jit/schedule/widened_loads.hpp"
 #include "jit/vector/lane_prims.hpp"
@@ -155,11 +156,12 @@ Lowered schedule(Lowered lowered, const Target& machine, std::span<const Schedul
   if (tile) check_tile(*tile, machine);
   check_choices(choices, machine);
   const Steps steps(without, choices.without);
+  if (!machine.is_gpu() && machine.isa == Isa::none) return lowered;
+  drop_unread_elements(lowered);
   if (machine.is_gpu()) {
     const auto takes = [&](ScheduleStep step) { return steps.take(step); };
     return schedule_on_gpu(std::move(lowered), machine, takes, tile, unordered_scatters);
   }
-  if (machine.isa == Isa::none) return lowered;
   const Target target = with_choices(machine, choices);
   Scheduling in{lowered, target, Fresh(lowered.loop), tile, choices, fast_math};
   if (steps.take(ScheduleStep::contraction) && add_at_places(in))

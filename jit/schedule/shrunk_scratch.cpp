@@ -160,22 +160,10 @@ class RunningRows {
 }  // namespace
 
 StmtPtr with_axes_at(const StmtPtr& stmt, const ShrunkAxes& axes, const Affine& place) {
-  Stmt copy = *stmt;
-  if (copy.kind == StmtKind::store) {
-    if (const auto at = axes.find(copy.buffer); at != axes.end())
-      copy.subscripts[at->second] = place;
-  }
-  if (copy.value) {
-    copy.value = rebuild(copy.value, [&](ValuePtr v) {
-      const auto axis = v->kind == ValueKind::load ? axes.find(v->buffer) : axes.end();
-      if (axis == axes.end()) return v;
-      std::vector<Affine> at = v->subscripts;
-      at[axis->second] = place;
-      return make_load(v->buffer, v->dtype, std::move(at));
-    });
-  }
-  for (StmtPtr& inner : copy.body) inner = with_axes_at(inner, axes, place);
-  return std::make_shared<const Stmt>(std::move(copy));
+  return with_subscripts(stmt, [&](BufferId buffer, std::vector<Affine> at) {
+    if (const auto axis = axes.find(buffer); axis != axes.end()) at[axis->second] = place;
+    return at;
+  });
 }
 
 void set_extent(Lowered& lowered, BufferId buffer, std::size_t axis, std::int64_t extent) {
