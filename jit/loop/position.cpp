@@ -49,6 +49,17 @@ PositionBounds position_bounds(const Stmt& at) {
   return bounds;
 }
 
+ValuePtr value_in_range(const Stmt& at) {
+  const DType type = at.value->dtype;
+  if (!at.nearest || (type != DType::i32 && type != DType::i64)) return nullptr;
+  const PositionBounds bounds = position_bounds(at);
+  if (bounds.only) return nullptr;
+  ValuePtr value = at.value;
+  if (bounds.lowest) value = make_op(Op::max, {value, make_constant(*bounds.lowest)});
+  if (bounds.highest) value = make_op(Op::min, {value, make_constant(*bounds.highest)});
+  return value;
+}
+
 std::map<BufferId, ElementRange> ranges_of_scratch(const Loop& loop) {
   std::map<BufferId, ElementRange> ranges;
   std::set<BufferId> others;

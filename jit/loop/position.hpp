@@ -19,6 +19,9 @@ struct PositionBounds {
 };
 /// The bounds of a StmtKind::at with a non-empty range.
 [[nodiscard]] PositionBounds position_bounds(const Stmt& at);
+/// The value of a nearest position, i32 or i64, brought into its range; null for other positions,
+/// and for a range outside the type.
+[[nodiscard]] ValuePtr value_in_range(const Stmt& at);
 
 /// The lowest and the highest value of a buffer's elements.
 struct ElementRange {

@@ -78,11 +78,9 @@ class ReadsAhead {
 
   /// The position of the row, from scratch; null where it is not computed before.
   [[nodiscard]] ValuePtr position_ahead(const Stmt& at) {
-    const DType type = at.value->dtype;
-    const PositionBounds bounds = position_bounds(at);
-    if (!at.nearest || (type != DType::i32 && type != DType::i64) || bounds.only ||
-        stays_inside(at, ranges_) || !may_run_before(*at.value))
-      return nullptr;
+    const ValuePtr value = value_in_range(at);
+    if (!value || stays_inside(at, ranges_) || !may_run_before(*at.value)) return nullptr;
+    const DType type = value->dtype;
     std::int64_t lanes = unrolled_vectors * in_.target.lanes(type);
     while (lanes > 1 && rows_ % lanes != 0) lanes /= 2;
     if (lanes < in_.target.lanes(type) || lanes < 2) return nullptr;
@@ -90,11 +88,8 @@ class ReadsAhead {
     const BufferId positions = in_.add_scratch("positions", type, {rows_});
     const VarId vectors = in_.fresh.var(), lane = in_.fresh.var();
     const Affine row = affine_add(affine_var(vectors, lanes), affine_var(lane));
-    ValuePtr value = substitute(at.value, at_row(row));
-    if (bounds.lowest) value = make_op(Op::max, {value, make_constant(*bounds.lowest)});
-    if (bounds.highest) value = make_op(Op::min, {value, make_constant(*bounds.highest)});
-    const StmtPtr vector =
-        make_loop(lane, 0, lanes, {make_store(positions, {row}, value)}, LoopMark::lanes);
+    const StmtPtr store = make_store(positions, {row}, substitute(value, at_row(row)));
+    const StmtPtr vector = make_loop(lane, 0, lanes, {store}, LoopMark::lanes);
     if (!runs_as_vectors(in_, vector)) {
       in_.drop_scratch(buffers);
       return nullptr;

@@ -32,7 +32,7 @@ class RowsOf {
     });
     Block rows = read_at_kept(loop_.body);
     if (positions_.empty()) return std::nullopt;
-    Block body = with_own_names(in_.fresh, positions_, {});
+    Block body = std::move(positions_);
     append(body, rows);
     return with_body(loop_, std::move(body));
   }
@@ -56,11 +56,8 @@ class RowsOf {
 
   /// The position, from scratch; null where it is not repeated, or may not be computed before.
   [[nodiscard]] ValuePtr kept(const Stmt& at) {
-    const DType type = at.value->dtype;
-    const PositionBounds bounds = position_bounds(at);
-    if (!at.nearest || (type != DType::i32 && type != DType::i64) || bounds.only ||
-        !is_narrow(at.body) || reads_changed(*at.value))
-      return nullptr;
+    const ValuePtr value = value_in_range(at);
+    if (!value || !is_narrow(at.body) || reads_changed(*value)) return nullptr;
     std::int64_t rows = 1, count = 1;
     std::vector<StmtPtr> own;
     for (const StmtPtr& each : around_) {
@@ -81,15 +78,12 @@ class RowsOf {
       dims.push_back(each->to);
       place.push_back(affine_var(each->var));
     }
-    ValuePtr value = at.value;
-    if (bounds.lowest) value = make_op(Op::max, {value, make_constant(*bounds.lowest)});
-    if (bounds.highest) value = make_op(Op::min, {value, make_constant(*bounds.highest)});
-    const BufferId positions = in_.add_scratch("positions", type, dims);
+    const BufferId positions = in_.add_scratch("positions", value->dtype, dims);
     Block fill = filled(own.back(), make_store(positions, place, value));
     for (std::size_t k = own.size() - 1; k-- > 0;)
       fill = {make_loop(own[k]->var, 0, own[k]->to, std::move(fill))};
-    append(positions_, fill);
-    return make_load(positions, type, place);
+    append(positions_, with_own_names(in_.fresh, fill, {}));
+    return make_load(positions, value->dtype, place);
   }
 
   /// The loop around a store of positions, as vectors if possible.

@@ -48,6 +48,16 @@ TEST(RepeatedPositionsTest, PositionsMayDependOnTheOuterLoop) {
   EXPECT_EQ(kept_positions(program), "i64[50]");
 }
 
+// J13: each of several positions is computed by loops of its own
+TEST(RepeatedPositionsTest, EachHasItsLoops) {
+  const Tensor k("k", i64, {3, 2, 5}), x("x", f32, {2, 8, 40, 40}), y("y", f32, {2, 8, 3, 5});
+  const Index of_row;
+  Program program("several");
+  program << (y(of_image, of_line, of_row, at_place) =
+                  x(of_image, of_line, at(k(of_row, 0, at_place)), at(k(of_row, 1, at_place))));
+  EXPECT_EQ(kept_positions(program), "i64[3,5]");
+}
+
 // J9: rows of more than four elements are not worth it
 TEST(RepeatedPositionsTest, WideRowsAreChecked) {
   for (const std::int64_t width : {4, 5}) {

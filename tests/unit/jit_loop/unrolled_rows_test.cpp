@@ -59,7 +59,7 @@ TEST(UnrolledRowsTest, RowsAreWhole) {
 // J9: products of short rows and short matrices are rows, whatever reads them
 TEST(UnrolledRowsTest, ShortProductsAreRows) {
   constexpr std::int64_t count = 100;
-  const auto product = [](std::int64_t terms, std::int64_t columns, bool divides) {
+  const auto multiplied = [](std::int64_t terms, std::int64_t columns, bool divides) {
     const Tensor x("x", f32, {count, terms}), m("m", f32, {terms, columns}),
         y("y", f32, {count, divides ? 1 : columns}), c("c", f32, {count, columns});
     const Index row, k, column;
@@ -72,11 +72,11 @@ TEST(UnrolledRowsTest, ShortProductsAreRows) {
     }
     return program;
   };
-  EXPECT_EQ(rows_in_lanes(product(3, 3, false), 3), 1);
-  EXPECT_EQ(rows_in_lanes(product(4, 4, false), 4), 1);
-  EXPECT_EQ(rows_in_lanes(product(3, 4, true), 4 + 1), 1);
-  EXPECT_EQ(rows_in_lanes(product(3, 5, false), 5), 0);
-  EXPECT_EQ(rows_in_lanes(product(5, 3, false), 3), 0);
+  EXPECT_EQ(rows_in_lanes(multiplied(3, 3, false), 3), 1);
+  EXPECT_EQ(rows_in_lanes(multiplied(4, 4, false), 4), 1);
+  EXPECT_EQ(rows_in_lanes(multiplied(3, 4, true), 4 + 1), 1);
+  EXPECT_EQ(rows_in_lanes(multiplied(3, 5, false), 5), 0);
+  EXPECT_EQ(rows_in_lanes(multiplied(5, 3, false), 3), 0);
 }
 
 // J9: a product of short rows stays in lanes beside long rows that read it
