@@ -40,8 +40,12 @@ CompileKey KeyHasher::finish() const {
 }
 
 std::string to_hex(const CompileKey& key) {
+  constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
-  for (const std::byte byte : key) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  for (const std::byte byte : key) {
+    text += digits[std::to_integer<std::size_t>(byte >> 4)];
+    text += digits[std::to_integer<std::size_t>(byte & std::byte{15})];
+  }
   return text;
 }
 

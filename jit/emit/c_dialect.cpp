@@ -115,7 +115,7 @@ CDialect::Made CDialect::hidden(DType type, const Made& value) {
 
 CDialect::Made CDialect::number(std::int64_t v) {
   return v == static_cast<std::int32_t>(v) && v != INT32_MIN
-             ? fmt::format("{}", v)
+             ? std::to_string(v)
              : c_literal(Scalar::of_int(DType::i64, v));
 }
 

@@ -65,11 +65,7 @@ class NestedSums {
     if (innermost_ == nullptr || innermost_->mark == LoopMark::unroll ||
         innermost_->to - innermost_->from <= unrolled_max)
       return false;
-    return std::ranges::any_of(assign.subscripts, [&](const Affine& index) {
-      return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
-        return term.kind == AffineTerm::Kind::loop && term.id == innermost_->var;
-      });
-    });
+    return moves_with(assign.subscripts, innermost_->var);
   }
 
   int depth_ = 0;

@@ -224,6 +224,21 @@ Affine affine_scale(const Affine& a, std::int64_t factor) {
   return scaled;
 }
 
+std::int64_t affine_coefficient(const Affine& a, VarId var) noexcept {
+  for (const AffineTerm& term : a.terms) {
+    if (term.kind == AffineTerm::Kind::loop && term.id == var) return term.coefficient;
+  }
+  return 0;
+}
+
+bool moves_with(const Affine& index, VarId var) noexcept {
+  return affine_coefficient(index, var) != 0;
+}
+
+bool moves_with(const std::vector<Affine>& subscripts, VarId var) noexcept {
+  return std::ranges::any_of(subscripts, [var](const Affine& at) { return moves_with(at, var); });
+}
+
 bool equal(const Value& a, const Value& b) {
   count_step();
   if (&a == &b) return true;

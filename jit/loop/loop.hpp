@@ -217,6 +217,11 @@ struct Loop {
 [[nodiscard]] Affine affine_static(StaticId id, std::int64_t coefficient = 1);
 [[nodiscard]] Affine affine_add(const Affine& a, const Affine& b);
 [[nodiscard]] Affine affine_scale(const Affine& a, std::int64_t factor);
+/// The coefficient of a loop's variable; 0 where the index is without it.
+[[nodiscard]] std::int64_t affine_coefficient(const Affine& a, VarId var) noexcept;
+/// True if the index, or one of the subscripts, has the variable of a loop.
+[[nodiscard]] bool moves_with(const Affine& index, VarId var) noexcept;
+[[nodiscard]] bool moves_with(const std::vector<Affine>& subscripts, VarId var) noexcept;
 
 /// Structural equality of values and statements (text of comments included).
 [[nodiscard]] bool equal(const Value& a, const Value& b);

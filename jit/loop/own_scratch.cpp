@@ -27,14 +27,6 @@ void each_touch(const StmtPtr& stmt, const Visit& visit) {
   });
 }
 
-bool moves_with(const std::vector<Affine>& subscripts, VarId var) {
-  return std::ranges::any_of(subscripts, [&](const Affine& index) {
-    return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
-      return term.kind == AffineTerm::Kind::loop && term.id == var;
-    });
-  });
-}
-
 Block iteration(const Stmt& nest, std::int64_t at) {
   Substitution by;
   by.vars[nest.var] = {at, {}};

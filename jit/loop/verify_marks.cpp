@@ -20,13 +20,6 @@ struct MarkedAccess {
   bool writes = false;
 };
 
-std::int64_t coefficient(const Affine& a, VarId var) {
-  for (const AffineTerm& term : a.terms) {
-    if (term.kind == AffineTerm::Kind::loop && term.id == var) return term.coefficient;
-  }
-  return 0;
-}
-
 /// True if different iterations of the lanes loop touch different elements: on some axis both
 /// accesses move equally with the lane, and their starts are equal, or too far apart to meet.
 bool apart(const MarkedAccess& a, const MarkedAccess& b, const Stmt& lanes) {
@@ -34,7 +27,7 @@ bool apart(const MarkedAccess& a, const MarkedAccess& b, const Stmt& lanes) {
   for (std::size_t axis = 0; axis < a.subscripts->size(); ++axis) {
     const Affine& x = (*a.subscripts)[axis];
     const Affine& y = (*b.subscripts)[axis];
-    const std::int64_t step = coefficient(x, lanes.var);
+    const std::int64_t step = affine_coefficient(x, lanes.var);
     if (step == 0 || x.terms != y.terms) continue;
     const Int128 distance = static_cast<Int128>(x.constant) - y.constant;
     const Int128 reach = static_cast<Int128>(step) * (lanes.to - lanes.from);

@@ -27,29 +27,14 @@ class Users {
   explicit Users(const Loop& kernel) : kernel_(kernel) {}
 
   /// The places of the nests.
-  [[nodiscard]] const std::set<std::size_t>& of(BufferId buffer) {
-    if (users_.empty()) find();
+  [[nodiscard]] const std::vector<std::size_t>& of(BufferId buffer) {
+    if (users_.empty()) users_ = users_of_buffers(kernel_.body, kernel_.buffers.size());
     return users_[buffer];
   }
 
  private:
-  void find() {
-    users_.resize(kernel_.buffers.size());
-    for (std::size_t k = 0; k < kernel_.body.size(); ++k) {
-      walk(Block{kernel_.body[k]}, [&](const Stmt& stmt) {
-        if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero ||
-            stmt.kind == StmtKind::prefetch)
-          users_[stmt.buffer].insert(k);
-        if (!stmt.value) return;
-        walk(*stmt.value, [&](const Value& v) {
-          if (v.kind == ValueKind::load) users_[v.buffer].insert(k);
-        });
-      });
-    }
-  }
-
   const Loop& kernel_;
-  std::vector<std::set<std::size_t>> users_;  ///< by buffer
+  std::vector<std::vector<std::size_t>> users_;  ///< by buffer
 };
 
 /// Matrices of more rows fill the tiles of a product by themselves.

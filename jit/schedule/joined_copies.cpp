@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "jit/schedule/scheduling.hpp"
 #include "jit/schedule/shrunk_scratch.hpp"
 
 namespace heddle::jit {
@@ -46,10 +47,6 @@ std::optional<Copy> whole_copy(const Loop& loop, const StmtPtr& nest) {
 /// The statements of the top level that use a buffer.
 struct Uses {
   std::size_t first = std::numeric_limits<std::size_t>::max(), last = 0;
-  void add(std::size_t k) {
-    first = std::min(first, k);
-    last = std::max(last, k);
-  }
   [[nodiscard]] bool meet(std::size_t from, std::size_t to) const {
     return first <= to && last >= from;
   }
@@ -58,15 +55,10 @@ struct Uses {
 class Copies {
  public:
   explicit Copies(Lowered& lowered) : lowered_(lowered), uses_(buffers().size()) {
-    const Block& body = lowered.loop.body;
-    for (std::size_t k = 0; k < body.size(); ++k) {
-      walk(Block{body[k]}, [&](const Stmt& stmt) {
-        if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero) uses_[stmt.buffer].add(k);
-        if (!stmt.value) return;
-        jit::walk(*stmt.value, [&](const Value& v) {
-          if (v.kind == ValueKind::load) uses_[v.buffer].add(k);
-        });
-      });
+    const auto users = users_of_buffers(lowered.loop.body, buffers().size());
+    for (BufferId buffer = 0; buffer < users.size(); ++buffer) {
+      const std::vector<std::size_t>& of = users[buffer];
+      if (!of.empty()) uses_[buffer] = {of.front(), of.back()};
     }
   }
 

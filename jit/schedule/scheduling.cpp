@@ -24,16 +24,19 @@ void Scheduling::drop_scratch(std::size_t from) {
 
 std::vector<std::int64_t> accesses_of_buffers(const Block& body, std::size_t buffers) {
   std::vector<std::int64_t> counts(buffers);
-  walk(body, [&](const Stmt& stmt) {
-    const bool touches = stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero ||
-                         stmt.kind == StmtKind::prefetch;
-    if (touches) ++counts[stmt.buffer];
-    if (!stmt.value) return;
-    walk(*stmt.value, [&](const Value& v) {
-      if (v.kind == ValueKind::load) ++counts[v.buffer];
-    });
-  });
+  each_touched(body, [&](BufferId buffer) { ++counts[buffer]; });
   return counts;
+}
+
+std::vector<std::vector<std::size_t>> users_of_buffers(const Block& body, std::size_t buffers) {
+  std::vector<std::vector<std::size_t>> users(buffers);
+  for (std::size_t k = 0; k < body.size(); ++k) {
+    each_touched({body[k]}, [&](BufferId buffer) {
+      std::vector<std::size_t>& of = users[buffer];
+      if (of.empty() || of.back() != k) of.push_back(k);
+    });
+  }
+  return users;
 }
 
 const std::vector<std::int64_t>& Scheduling::all_accesses() {

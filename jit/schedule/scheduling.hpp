@@ -46,8 +46,24 @@ struct Scheduling {
   bool is_top = false;
 };
 
-/// By buffer: how often the statements access it, zeroing and prefetching included.
+/// Calls `visit` with the buffer of each access: loads, stores, zeroing and prefetching.
+template <class Visit>
+void each_touched(const Block& body, const Visit& visit) {
+  walk(body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero ||
+        stmt.kind == StmtKind::prefetch)
+      visit(stmt.buffer);
+    if (!stmt.value) return;
+    walk(*stmt.value, [&](const Value& v) {
+      if (v.kind == ValueKind::load) visit(v.buffer);
+    });
+  });
+}
+/// By buffer: how often the statements access it.
 [[nodiscard]] std::vector<std::int64_t> accesses_of_buffers(const Block& body, std::size_t buffers);
+/// By buffer: the statements of `body` that access it, or contain statements that do, in order.
+[[nodiscard]] std::vector<std::vector<std::size_t>> users_of_buffers(const Block& body,
+                                                                     std::size_t buffers);
 
 inline void append(Block& to, const Block& more) { to.insert(to.end(), more.begin(), more.end()); }
 

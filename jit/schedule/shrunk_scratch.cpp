@@ -10,32 +10,10 @@
 
 #include "jit/loop/rewrite.hpp"
 #include "jit/schedule/footprint.hpp"
+#include "jit/schedule/scheduling.hpp"
 
 namespace heddle::jit {
 namespace {
-
-/// By buffer: the positions of the statements that touch it, in order. Of many, the first few.
-std::vector<std::vector<std::size_t>> users_of(const Loop& loop) {
-  constexpr std::size_t users_max = 8;
-  std::vector<std::vector<std::size_t>> users(loop.buffers.size());
-  for (std::size_t k = 0; k < loop.body.size(); ++k) {
-    const auto use = [&](BufferId buffer) {
-      std::vector<std::size_t>& of = users[buffer];
-      if (of.size() <= users_max && (of.empty() || of.back() != k)) of.push_back(k);
-    };
-    const Block alone{loop.body[k]};
-    walk(alone, [&](const Stmt& s) {
-      if (s.kind == StmtKind::store || s.kind == StmtKind::zero) use(s.buffer);
-    });
-    walk_values(alone, [&](const Value& v) {
-      if (v.kind == ValueKind::load) use(v.buffer);
-    });
-  }
-  for (std::vector<std::size_t>& of : users) {
-    if (of.size() > users_max) of.clear();
-  }
-  return users;
-}
 
 /// Leaves one element of the axis; false where that would be the buffer's only element, which would
 /// keep iterations of an innermost loop from running side by side.
@@ -182,11 +160,13 @@ void leave_one_element(Lowered& lowered, BufferId buffer) {
 
 void shrink_scratch(Lowered& lowered) {
   Block& body = lowered.loop.body;
-  const std::vector<std::vector<std::size_t>> users = users_of(lowered.loop);
+  constexpr std::size_t users_max = 8;
+  const auto users = users_of_buffers(body, lowered.loop.buffers.size());
   std::map<std::size_t, ShrunkAxes> shrunk;  // by statement
   for (BufferId buffer = 0; buffer < users.size(); ++buffer) {
     const std::vector<std::size_t>& of = users[buffer];
-    if (of.empty() || lowered.loop.buffers[buffer].role != Role::scratch) continue;
+    if (of.empty() || of.size() > users_max || lowered.loop.buffers[buffer].role != Role::scratch)
+      continue;
     std::optional<std::size_t> axis;
     if (of.size() == 1) axis = axis_of_own_rows(*body[of[0]], buffer);
     if (!axis) {

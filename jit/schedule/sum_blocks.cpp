@@ -48,14 +48,6 @@ std::optional<std::int64_t> terms_added(const Value& value, LocalId local,
   return inner ? std::optional(*inner + 1) : std::nullopt;
 }
 
-bool depends_on(const std::vector<Affine>& at, VarId var) {
-  return std::ranges::any_of(at, [&](const Affine& index) {
-    return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
-      return term.kind == AffineTerm::Kind::loop && term.id == var;
-    });
-  });
-}
-
 /// A statement, and the most terms that it adds to an element of the sum.
 struct Adding {
   StmtPtr stmt;
@@ -88,7 +80,7 @@ class Sum {
     if (stmt->mark == LoopMark::parallel || stmt->mark == LoopMark::block) return std::nullopt;
     walk(body, [&](const Stmt& inner) {
       if (inner.kind == StmtKind::assign && inner.local == local_)
-        every = every && depends_on(inner.subscripts, stmt->var);
+        every = every && moves_with(inner.subscripts, stmt->var);
     });
     const StmtPtr here = with_body(*stmt, std::move(body));
     if (stmt->kind == StmtKind::at || every) return Adding{here, terms};

@@ -13,14 +13,8 @@ constexpr std::int64_t row_elements_max = 15, terms_max = 24;
 
 bool has_variable(const Value& value, VarId var) {
   bool found = false;
-  const auto look = [&](const Affine& index) {
-    found = found || std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
-              return term.kind == AffineTerm::Kind::loop && term.id == var;
-            });
-  };
   walk(value, [&](const Value& v) {
-    look(v.index);
-    for (const Affine& index : v.subscripts) look(index);
+    found = found || moves_with(v.index, var) || moves_with(v.subscripts, var);
   });
   return found;
 }

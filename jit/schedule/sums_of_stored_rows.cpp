@@ -27,17 +27,8 @@ using AccessesByBuffer = std::map<BufferId, std::map<std::size_t, std::int64_t>>
 
 AccessesByBuffer accesses_by_buffer(const Loop& loop) {
   AccessesByBuffer users;
-  for (std::size_t k = 0; k < loop.body.size(); ++k) {
-    walk(Block{loop.body[k]}, [&](const Stmt& stmt) {
-      if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero ||
-          stmt.kind == StmtKind::prefetch)
-        ++users[stmt.buffer][k];
-      if (!stmt.value) return;
-      walk(*stmt.value, [&](const Value& v) {
-        if (v.kind == ValueKind::load) ++users[v.buffer][k];
-      });
-    });
-  }
+  for (std::size_t k = 0; k < loop.body.size(); ++k)
+    each_touched({loop.body[k]}, [&](BufferId buffer) { ++users[buffer][k]; });
   return users;
 }
 
@@ -165,11 +156,7 @@ class SumOfStoredRows {
   /// True if each row is read in one iteration, along the row.
   [[nodiscard]] bool reads_once() const {
     const auto count = [&](VarId var) {
-      return std::ranges::count_if(load_, [&](const Affine& index) {
-        return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
-          return term.kind == AffineTerm::Kind::loop && term.id == var;
-        });
-      });
+      return std::ranges::count_if(load_, [&](const Affine& at) { return moves_with(at, var); });
     };
     return count(row_->var) == 1 && count(terms_->var) == 1 &&
            std::ranges::all_of(loops_, [&](const StmtPtr& loop) { return count(loop->var) == 1; });

@@ -18,15 +18,6 @@ constexpr std::int64_t copy_bytes_max = 4 << 20;
 constexpr double reads_of_an_element = 8;  // at least, as the copy reads and writes each once
 constexpr double reads_min = 10'000;       // for the copy, and the scratch that a call needs
 
-bool contains(const Affine& index, VarId var) {
-  return std::ranges::any_of(index.terms, [&](const AffineTerm& term) {
-    return term.kind == AffineTerm::Kind::loop && term.id == var;
-  });
-}
-bool contains(const std::vector<Affine>& subscripts, VarId var) {
-  return std::ranges::any_of(subscripts, [&](const Affine& each) { return contains(each, var); });
-}
-
 bool has_short_rows(const BufferDecl& buffer) {
   const Dims& dims = buffer.type.dims;
   return buffer.role != Role::merge && buffer.type.num_bytes().value_or(0) > 0 &&
@@ -84,7 +75,7 @@ class NestReads {
     reads.count += times;
     const std::size_t rank = kernel_.buffers[load.buffer].type.dims.size();
     const bool is_computed = std::ranges::any_of(around_, [&](const Stmt* each) {
-      return each->kind == StmtKind::at && contains(load.subscripts, each->var);
+      return each->kind == StmtKind::at && moves_with(load.subscripts, each->var);
     });
     if (load.subscripts.size() != rank || is_computed) {
       reads.others = true;
@@ -94,9 +85,9 @@ class NestReads {
     const auto innermost = std::find_if(around_.rbegin(), around_.rend(), [](const Stmt* each) {
       return each->kind == StmtKind::loop && each->to - each->from >= long_min;
     });
-    if (innermost == around_.rend() || !contains(load.subscripts, (*innermost)->var)) return;
-    const bool is_across = contains(load.subscripts[rank - 2], (*innermost)->var) &&
-                           !contains(load.subscripts[rank - 1], (*innermost)->var);
+    if (innermost == around_.rend() || !moves_with(load.subscripts, (*innermost)->var)) return;
+    const bool is_across = moves_with(load.subscripts[rank - 2], (*innermost)->var) &&
+                           !moves_with(load.subscripts[rank - 1], (*innermost)->var);
     if (is_across && !stores_rows(innermost.base()))
       reads.are_across = true;
     else
@@ -126,7 +117,7 @@ class NestReads {
     return std::any_of(inside, around_.end(), [&](const Stmt* loop) {
       bool stores = false;
       walk(loop->body, [&](const Stmt& each) {
-        stores = stores || (each.kind == StmtKind::store && contains(each.subscripts, loop->var));
+        stores = stores || (each.kind == StmtKind::store && moves_with(each.subscripts, loop->var));
       });
       return stores;
     });

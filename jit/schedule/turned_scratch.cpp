@@ -2,7 +2,6 @@
 #include "jit/schedule/turned_scratch.hpp"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -41,32 +40,15 @@ class ScratchTurner {
   ScratchTurner(Scheduling& in, Block body) : in_(in), body_(std::move(body)) {}
 
   Block turned() && {
-    note_users();
-    for (const auto& [buffer, users] : users_) {
-      if (may_be_turned(buffer, users)) turn_if_better(buffer, users);
+    const auto users = users_of_buffers(body_, in_.lowered.loop.buffers.size());
+    for (BufferId buffer = 0; buffer < users.size(); ++buffer) {
+      if (may_be_turned(buffer, users[buffer])) turn_if_better(buffer, users[buffer]);
     }
     return std::move(body_);
   }
 
  private:
   using Positions = std::vector<std::size_t>;
-
-  void note_users() {
-    for (std::size_t k = 0; k < body_.size(); ++k) {
-      const auto note = [&](BufferId buffer) {
-        Positions& users = users_[buffer];
-        if (users.empty() || users.back() != k) users.push_back(k);
-      };
-      walk({body_[k]}, [&](const Stmt& stmt) {
-        const bool touches = stmt.kind == StmtKind::store || stmt.kind == StmtKind::zero ||
-                             stmt.kind == StmtKind::prefetch;
-        if (touches) note(stmt.buffer);
-      });
-      walk_values({body_[k]}, [&](const Value& v) {
-        if (v.kind == ValueKind::load) note(v.buffer);
-      });
-    }
-  }
 
   [[nodiscard]] bool may_be_turned(BufferId buffer, const Positions& users) const {
     constexpr std::size_t users_max = 8;
@@ -144,7 +126,6 @@ class ScratchTurner {
 
   Scheduling& in_;
   Block body_;
-  std::map<BufferId, Positions> users_;
 };
 
 }  // namespace
