@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "jit/loop/address.hpp"
 #include "jit/loop/interval.hpp"
 #include "jit/loop/kernel_uses.hpp"
 #include "jit/loop/rewrite.hpp"
@@ -162,18 +163,18 @@ class StoredAxis {
     return alone;
   }
 
-  /// The loop over the numbers of the places; a single one needs no loop.
+  /// The loop over the places, from 0 on as every step expects; a single one needs no loop.
   [[nodiscard]] static Block over(const Stmt& loop, std::int64_t offset, const Places& places) {
     const auto [from, to] = places.numbers(loop.from + offset, loop.to + offset);
     if (from == to) return {};
     const bool is_single = to - from == 1;
-    const Affine number = is_single ? Affine{from, {}} : affine_var(loop.var);
+    const Affine number = is_single ? Affine{from, {}} : shifted(affine_var(loop.var), from);
     Substitution by;
     by.vars[loop.var] = shifted(places.place(number), -offset);
     Block body;
     for (const StmtPtr& each : loop.body) body.push_back(substitute(each, by));
     if (is_single) return body;
-    return {make_loop(loop.var, from, to, std::move(body), loop.mark)};
+    return {make_loop(loop.var, 0, to - from, std::move(body), loop.mark)};
   }
 
   const BufferId buffer_;
@@ -181,6 +182,11 @@ class StoredAxis {
   std::map<VarId, std::int64_t> loops_;  // that store at variable + offset
   bool by_places_ = true;
 };
+
+/// Long statements, which lowering does not make, would be walked for each scratch that they store.
+constexpr std::size_t statements_max = 256;
+/// Rows that lose a smaller part lie across vectors and tiles, which takes more than is gained.
+constexpr std::int64_t unread_part_min = 8;
 
 class UnreadElements {
  public:
@@ -224,17 +230,24 @@ class UnreadElements {
     std::set<std::uint32_t> slots;
     for (const KernelUses::Position at : uses_.writers(buffer)) slots.insert(at.slot);
     Block writers;
-    for (const std::uint32_t slot : slots) append(writers, uses_.slot(slot));
+    for (const std::uint32_t slot : slots) {
+      if (uses_.statements(slot) > statements_max) return;
+      append(writers, uses_.slot(slot));
+    }
     const StoredAxis stored(buffer, axis, writers);
     if (!stored.is_by_places()) return;
+    const Dims& dims = lowered_.loop.buffers[buffer].type.dims;
     Reached reached;
     for (const auto& [slot, loads] : loads_[buffer]) {
       for (const Subscripts& at : loads) {
+        if (is_flat(dims, at)) return;
         if (!stored.is_own(at[axis])) reached.add(at[axis], uses_);
       }
     }
     const std::optional<Places> places = reached.places();
-    if (!places || places->count >= lowered_.loop.buffers[buffer].type.dims[axis]) return;
+    if (!places || places->count >= dims[axis]) return;
+    const bool is_innermost = axis + 1 == dims.size();
+    if (is_innermost && (dims[axis] - places->count) * unread_part_min < dims[axis]) return;
     for (const std::uint32_t slot : slots) {
       forget_loads(slot);
       uses_.replace(slot, stored.left(uses_.slot(slot), *places));

@@ -72,6 +72,34 @@ TEST(UnreadElementsTest, ScratchBeforeIsLeftToo) {
             "f32[4,9]");
 }
 
+// J9: rows lose an eighth or more, other axes whatever is not read; reads by flat places read all
+TEST(UnreadElementsTest, RowsStayWhole) {
+  EXPECT_EQ(left(read_at(16, "i3, i3", "i4, i4 + 6")), "f32[16,24]");
+  EXPECT_EQ(left(read_at(16, "i3 + 3, i3", "i4 + 3, i4 + 5")), "f32[16,21]");
+  Lowered flat = lowered_from(
+      "buffer t0 input f32[4,6]\nbuffer t1 scratch f32[4,6]\nbuffer t2 output f32[4]\n"
+      "kernel {\nfor i0 in 0..4 {\nfor i1 in 0..6 {\nt1[i0, i1] = t0[i0, i1]\n}\n}\n"
+      "for i2 in 0..4 {\nt2[i2] = t1[i2]\n}\n}\n");
+  drop_unread_elements(flat);
+  EXPECT_EQ(flat.loop.buffers[1].type.to_string(), "f32[4,6]");
+}
+
+// J9: the loops over what is left begin at 0: schedules see products and sums of pieces as before
+TEST(UnreadElementsTest, LoopsBeginAtZero) {
+  const std::string pieces =
+      "for i0 in 0..7 {\nfor i1 in 0..24 {\nt2[i0, i1] = t1[2, i1]\n}\n}\n"
+      "for i5 in 0..13 {\nfor i6 in 0..24 {\nt2[i5 + 7, i6] = exp.f32(t1[2, i6])\n}\n}\n";
+  Lowered lowered = lowered_from(read_at(12, "i3 + 5, i3", "i4 + 5, i4 + 12", pieces));
+  drop_unread_elements(lowered);
+  int loops = 0;
+  walk(lowered.loop.body, [&](const Stmt& stmt) {
+    if (stmt.kind != StmtKind::loop) return;
+    ++loops;
+    EXPECT_EQ(stmt.from, 0) << print(lowered.loop);
+  });
+  EXPECT_EQ(loops, 6) << print(lowered.loop);
+}
+
 // J9, J13: an element that others are computed from is read
 TEST(UnreadElementsTest, RunningSumsReadWhatIsBefore) {
   const std::string running =
