@@ -1,7 +1,6 @@
 // See own_scratch.hpp.
 #include "jit/loop/own_scratch.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>

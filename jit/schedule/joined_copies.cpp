@@ -1,7 +1,6 @@
 // See joined_copies.hpp.
 #include "jit/schedule/joined_copies.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <optional>

@@ -84,6 +84,21 @@ TEST(UnreadElementsTest, RowsStayWhole) {
   EXPECT_EQ(flat.loop.buffers[1].type.to_string(), "f32[4,6]");
 }
 
+// J9: a long statement is left as it is: each scratch in it would walk it
+TEST(UnreadElementsTest, LongStatementsAreLeft) {
+  const auto first_row_left = [](int rows) {
+    const std::string count = std::to_string(rows);
+    std::string text = "buffer t0 input f32[4]\nbuffer t1 scratch f32[" + count +
+                       ",4]\nbuffer t2 output f32[4]\nkernel {\nfor i0 in 0..4 {\n";
+    for (int row = 0; row < rows; ++row) text += "t1[" + std::to_string(row) + ", i0] = t0[i0]\n";
+    Lowered lowered = lowered_from(text + "}\nfor i1 in 0..4 {\nt2[i1] = t1[0, i1]\n}\n}\n");
+    drop_unread_elements(lowered);
+    return lowered.loop.buffers[1].type.dims[0] == 1;
+  };
+  EXPECT_TRUE(first_row_left(200));
+  EXPECT_FALSE(first_row_left(300));
+}
+
 // J9: the loops over what is left begin at 0: schedules see products and sums of pieces as before
 TEST(UnreadElementsTest, LoopsBeginAtZero) {
   const std::string pieces =
